@@ -1,6 +1,5 @@
 #!/usr/bin/env python3
 """The queue of jobs/sweep.sh --local: tuning runs, the choice, final runs."""
-import argparse
 import os
 import shlex
 import signal
@@ -9,10 +8,10 @@ import sys
 import time
 
 from sweep_file import read_sweep  # also puts postprocess/ on the path
-from exit_codes import USAGE
-from run_reader import RunError, run_main
+from run_reader import run_main
 from sweep_choice import choose, conclude, record_finals, write_tuning
 from sweep_grid import tune_jobs
+from sweep_options import Parser
 from sweep_recorded import take_recorded
 from sweep_runs import command_of, counted, final_jobs, last_line, outcome, \
     output_of, remember, seeds_text, take_up, validate, write_down
@@ -125,8 +124,8 @@ def run_sweep(sweep, at_a_time, is_dry):
     for line in take_recorded(sweep, choose(sweep)[0]):
         print(line, flush=True)
     jobs = tune_jobs(sweep)
-    remember(sweep, known, jobs)
     plan = jobs + final_jobs(sweep, choose(sweep)[0])
+    remember(sweep, known, plan)
     validate(sweep, [job for job in plan if outcome(sweep, job)[0] == "to do"],
              at_a_time)
     if is_dry:
@@ -161,21 +160,10 @@ def run_sweep(sweep, at_a_time, is_dry):
     return 1 if queue.failures else 0
 
 
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise RunError(USAGE, f"{message} (jobs/sweep.sh --help)")
-
-
 def main(arguments):
-    parser = Parser(prog="jobs/sweep.sh --local", allow_abbrev=False)
-    parser.add_argument("sweep", metavar="SWEEP")
-    parser.add_argument("--jobs", type=int, metavar="J")
-    parser.add_argument("--dry-run", action="store_true")
-    options, extra = parser.parse_known_args(arguments)
+    options, extra = Parser("--local").parse_known_args(arguments)
     cores = len(os.sched_getaffinity(0))
-    at_a_time = cores if options.jobs is None else options.jobs
-    if at_a_time < 1:
-        raise RunError(USAGE, f"--jobs={at_a_time}: at least 1 expected")
+    at_a_time = options.jobs or cores
     sweep = read_sweep(options.sweep, extra)
     sweep.threads = max(1, cores // at_a_time)
     return run_sweep(sweep, at_a_time, options.dry_run)

@@ -8,7 +8,8 @@ import sys
 from sweep_file import ROOT  # also puts postprocess/ on the path
 from run_reader import RunError, open_run, print_table
 from study import record
-from sweep_grid import best_of, mean_of, means_of, remark_on, values_of
+from sweep_grid import best_of, is_at_edge, mean_of, means_of, remark_on, \
+    values_of
 from sweep_recorded import input_digest
 from sweep_runs import folder_of, outcome, seeds_text
 from target import target_of
@@ -30,13 +31,14 @@ def choose(sweep):
             remarks[variant] = "not chosen: runs are missing"
             continue
         best[variant] = best_of(sweep, means)
-        remarks[variant] = remark_on(sweep, variant, means, best[variant])
+        remarks[variant] = remark_on(sweep, means, best[variant])
     return best, remarks
 
 
 def write_choice(sweep, best, remarks, file):
+    over = "with" if len(sweep.tune_seeds) == 1 else "mean over"
     print(f"{sweep.key} for each variant: {sweep.metric} at the end of the "
-          f"run on the validation split,\nmean over "
+          f"run on the validation split,\n{over} "
           f"{seeds_text(sweep.tune_seeds)} (jobs/sweep.sh, "
           f"{os.path.basename(sweep.path)})\n", file=file)
     tried = {variant: [] if variant in sweep.tuned else
@@ -110,6 +112,27 @@ def run_script(name, *arguments):
                        f"{done.returncode}")
 
 
+def edge_notes(sweep):
+    """A line for each variant whose best value is at the edge of its grid."""
+    notes = []
+    for variant, value in choose(sweep)[0].items():
+        if not value:
+            continue
+        means = means_of(sweep, variant, values_of(sweep, variant))
+        if is_at_edge(sweep, means, value):
+            notes.append(f"note: {variant}: {sweep.key} is at the edge of its "
+                         "grid")
+    return notes
+
+
+def put_first(path, lines):
+    """Writes lines before those that the file has."""
+    with open(path, "r+", encoding="utf-8") as file:
+        text = file.read()
+        file.seek(0)
+        file.write("".join(line + "\n" for line in lines) + text)
+
+
 def conclude(sweep, jobs):
     """Writes comparison.md and comparison.png from the existing final runs, and
     target.png where they have a run.target."""
@@ -139,5 +162,7 @@ def conclude(sweep, jobs):
                          str(target), "-o", written[-1]])
     for command in commands:
         run_script(*command)
-    print("written: " + " ".join(written), flush=True)
+    notes = edge_notes(sweep)
+    put_first(table, [f"- {note}" for note in notes])
+    print("\n".join(["written: " + " ".join(written), *notes]), flush=True)
     run_script(*compare)  # ends with the verdict

@@ -114,6 +114,12 @@ def read_sections(path):
             parser.read_file(file)
     except OSError as error:
         raise RunError(INPUT_MISSING, f"{path}: {error.strerror}") from None
+    except configparser.DuplicateSectionError as error:
+        raise RunError(BAD_INPUT, f"{path}:{error.lineno}: [{error.section}]: "
+                       "given twice") from None
+    except configparser.DuplicateOptionError as error:
+        raise RunError(BAD_INPUT, f"{path}:{error.lineno}: {error.section}."
+                       f"{error.option}: given twice") from None
     except (configparser.Error, UnicodeDecodeError) as error:
         line = " ".join(str(error).split())
         raise RunError(BAD_INPUT, f"{path}: {line}") from None
@@ -239,6 +245,8 @@ def read_sweep(path, arguments):
     sections = read_sections(path)
     sweep, final = sections["sweep"], sections["final"]
     command = command_of_sweep(path, sections)
+    if "tune" in sections and "metric" in sweep:
+        raise RunError(BAD_INPUT, f"{path}: sweep.metric: [tune] has its own")
     key, grid, extends, metric, tune_seeds, tune_overrides = \
         read_tuning(path, sections["tune"]) if "tune" in sections else \
         ("", [], False, sweep.get("metric", "accuracy"), [], {})

@@ -37,18 +37,25 @@ def equal(a, b):
     return None not in (a, b) and math.isclose(a, b, rel_tol=1e-12)
 
 
-def best_of(sweep, means):
-    """The best value of {value: mean or None}; of equal ones the middle one,
-    or the larger of the middle two. None if there is no mean."""
+def best_values(sweep, means):
+    """The equally good best values of {value: mean or None}, in order; none if
+    there is no mean."""
     metric = METRICS.get(sweep.metric)  # None: samples_per_s of simulations
     sign = 1 if metric is None or metric.larger_is_better else -1
     whole = [value for value in sorted(means, key=float)
              if means[value] is not None]
-    if not whole:
-        return None
-    best = max(sign * means[value] for value in whole)
-    equals = [value for value in whole if equal(sign * means[value], best)]
-    return equals[len(equals) // 2]
+    best = max((sign * means[value] for value in whole), default=None)
+    return [value for value in whole if equal(sign * means[value], best)]
+
+
+def best_of(sweep, means):
+    """The best value, or None. Among equally good ones it is not at an edge if
+    that is possible, and it is the middle one, or the smaller of the middle
+    two."""
+    equals = best_values(sweep, means)
+    inside = [value for value in equals if neighbour_of(means, value) is None]
+    found = inside or equals
+    return found[(len(found) - 1) // 2] if found else None
 
 
 def neighbour_of(values, value):
@@ -88,12 +95,14 @@ def beyond(sweep, variant, values, edge):
     return further
 
 
-def follows_edge(sweep, means, best):
-    """Whether the best value is at an edge, and better than its neighbour."""
-    if not sweep.extends or best is None:
-        return False
-    neighbour = neighbour_of(means, best)
-    return neighbour is not None and not equal(means[best], means[neighbour])
+def edges_to_follow(sweep, means):
+    """The best values that are at an edge and better than their neighbour."""
+    if not sweep.extends:
+        return []
+    pairs = [(value, neighbour_of(means, value))
+             for value in best_values(sweep, means)]
+    return [value for value, neighbour in pairs if neighbour is not None
+            and not equal(means[value], means[neighbour])]
 
 
 def values_of(sweep, variant):
@@ -103,30 +112,51 @@ def values_of(sweep, variant):
         means = means_of(sweep, variant, values)
         if means is None:
             break
-        best = best_of(sweep, means)
-        further = beyond(sweep, variant, values, best) \
-            if follows_edge(sweep, means, best) else None
-        if further is None:
+        further = [value for value in (
+            beyond(sweep, variant, values, edge)
+            for edge in edges_to_follow(sweep, means)) if value is not None]
+        if not further:
             break
-        values.append(further)
+        values.append(further[0])
     return values
 
 
-def remark_on(sweep, variant, means, best):
+def is_flat(sweep, means):
+    return 1 < len(means) == len(best_values(sweep, means))
+
+
+def is_at_limit(sweep, means, best):
+    """Whether the best value is at an edge because the key allows no further
+    one."""
+    return len(means) < len(sweep.grid) + MOST_EXTENSIONS and \
+        best in edges_to_follow(sweep, means)
+
+
+def is_at_edge(sweep, means, best):
+    """Whether a better value may lie beyond the best one."""
+    return neighbour_of(means, best) is not None and \
+        not is_flat(sweep, means) and not is_at_limit(sweep, means, best)
+
+
+def remark_on(sweep, means, best):
     """What the user should know of the best one of a variant's values."""
     if best is None:
         return "diverges with every value of the grid"
-    if len(means) > 1 and all(equal(mean, means[best])
-                              for mean in means.values()):
+    if is_flat(sweep, means):
         return "flat: all values are equally good"
-    if neighbour_of(means, best) is None:
-        return ""
-    added = len(means) - len(sweep.grid)
-    if added < MOST_EXTENSIONS and follows_edge(sweep, means, best):
-        return "at the limit of the key"
-    told = {1: "once", 2: "twice"}.get(added, f"{added} times")
-    return "at the edge of the grid" + (
-        f", which was extended {told}" if added else "")
+    told = []
+    *others, last = best_values(sweep, means)
+    if others:
+        told.append(f"{', '.join(others)} and {last} are equally good; {best} "
+                    "taken")
+    if is_at_limit(sweep, means, best):
+        told.append("at the limit of the key")
+    if is_at_edge(sweep, means, best):
+        added = len(means) - len(sweep.grid)
+        times = {1: "once", 2: "twice"}.get(added, f"{added} times")
+        told.append("at the edge of the grid" + (
+            f", which was extended {times}" if added else ""))
+    return "; ".join(told)
 
 
 def grid_jobs(sweep):

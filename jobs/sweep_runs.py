@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 
 from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
 from exit_codes import BAD_INPUT, CANNOT_CREATE
-from run_reader import RunError, open_run, open_simulation
+from run_reader import RunError, open_run, open_simulation, parse_ini
 
 # Keys that may differ from a sweep's first start: they do not change results,
 # except that a free-running scheme waits where run.time_limit_s stops it.
 MAY_CHANGE = {"run.directory", "run.time_limit_s", "data.path",
               "data.prefetch"}
-# Validating more than these takes a while, so a line says that it is done.
+# Validating more variants than these takes a while, so after each such number a
+# line tells how many are done.
 MANY_VARIANTS = 10
 
 
@@ -149,11 +150,10 @@ def take_up(sweep):
     """Continues the sweep recorded in sweep.json, or refuses. Keeps the first
     start's number of threads because results depend on it."""
     known = earlier(sweep)
-    with open(sweep.input, encoding="utf-8") as file:
-        if known["input"] != file.read():
-            raise RunError(BAD_INPUT, f"{sweep.directory}: holds runs of an "
-                           f"other {os.path.basename(sweep.input)}: remove it, "
-                           "or give this sweep another directory")
+    if parse_ini(known["input"]) != sweep.base_keys():
+        raise RunError(BAD_INPUT, f"{sweep.directory}: holds runs of another "
+                       f"version of {os.path.basename(sweep.input)}: remove "
+                       "it, or give this sweep another directory")
     sweep.threads = known["threads"]
     return known
 
@@ -214,9 +214,12 @@ def validate(sweep, jobs, at_a_time=1):
     with ThreadPoolExecutor(at_a_time) as pool:
         asked = [(variant, pool.submit(validated, sweep, job))
                  for variant, job in first.items()]
-        for variant, answer in asked:
+        for number, (variant, answer) in enumerate(asked, 1):
             done = answer.result()
             if not done.returncode:
+                if number % MANY_VARIANTS == 0:
+                    print(f"{sweep.directory}: validated {number} of "
+                          f"{counted(len(first), 'variant')}", flush=True)
                 continue
             pool.shutdown(cancel_futures=True)
             lines = done.stderr.strip().splitlines() or ["no message"]

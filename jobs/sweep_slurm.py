@@ -12,7 +12,6 @@ the comparison; each waits for the end of the one before, however that ended. A
 task works out from SWEEP and from what has been measured or recorded what its
 run is, and prints it.
 """
-import argparse
 import os
 import shlex
 import subprocess
@@ -20,10 +19,11 @@ import sys
 
 # sweep_file also puts postprocess/ on the path.
 from sweep_file import ROOT, read_sweep
-from exit_codes import BAD_INPUT, CANNOT_CREATE, UNAVAILABLE, USAGE
+from exit_codes import BAD_INPUT, CANNOT_CREATE, UNAVAILABLE
 from run_reader import RunError, run_main
 from sweep_choice import choose, conclude, write_tuning
 from sweep_grid import MOST_EXTENSIONS, extension_slots, grid_jobs, tune_jobs
+from sweep_options import Parser
 from sweep_recorded import take_recorded
 from sweep_runs import command_of, counted, final_jobs, job_of, last_line, \
     outcome, output_of, remember, take_up, validate, write_down
@@ -177,14 +177,9 @@ class Chain:
 
 
 def submit(arguments):
-    parser = Parser(prog="jobs/sweep.sh --slurm", allow_abbrev=False)
-    parser.add_argument("sweep", metavar="SWEEP")
-    parser.add_argument("--jobs", type=int, metavar="J")
+    parser = Parser("--slurm")
     parser.add_argument("--sbatch", default="", metavar="WORDS")
-    parser.add_argument("--dry-run", action="store_true")
     options, extra = parser.parse_known_args(arguments)
-    if options.jobs is not None and options.jobs < 1:
-        raise RunError(USAGE, f"--jobs={options.jobs}: at least 1 expected")
     sweep = read_sweep(options.sweep, extra)
     if sweep.command != "train":
         raise RunError(BAD_INPUT, f"{sweep.path}: sweep.command: "
@@ -193,10 +188,10 @@ def submit(arguments):
     for line in take_recorded(sweep, choose(sweep)[0]):
         print(line, flush=True)
     tuning = tune_jobs(sweep)
-    remember(sweep, known, tuning)
+    plan = tuning + final_jobs(sweep, choose(sweep)[0])
+    remember(sweep, known, plan)
     to_tune = waiting(sweep, tuning)
-    validate(sweep, to_tune + waiting(sweep, final_jobs(sweep,
-                                                        choose(sweep)[0])))
+    validate(sweep, waiting(sweep, plan))
     refuse_if_active(sweep)
     best = {}
     if not to_tune:
@@ -292,11 +287,6 @@ def task(arguments):
     if stage == "compare":
         return compare(sweep, known)
     return run_of(sweep, known, stage, int(index))
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message):
-        raise RunError(USAGE, f"{message} (jobs/sweep.sh --help)")
 
 
 def main(arguments):

@@ -53,7 +53,7 @@ __device__ __forceinline__ void for_directions(const float* x,
 template <bool kHasMomentum, bool kNesterov>
 __global__ void __launch_bounds__(kThreads)
     sgd_update_kernel(float* x,
-                      float* m,  // not touched without momentum
+                      float* m,  // null without momentum
                       const float* gradient,
                       SgdParams params,
                       RangeSplit range) {
@@ -71,7 +71,7 @@ template <bool kHasMomentum, bool kNesterov>
 __global__ void __launch_bounds__(kThreads)
     sgd_direction_kernel(float* direction,
                          const float* x,
-                         float* m,  // not touched without momentum
+                         float* m,  // null without momentum
                          const float* gradient,
                          SgdParams params,
                          RangeSplit range) {
@@ -87,10 +87,10 @@ void sgd_update(Context& context,
                 std::span<float> momentum_buffer,
                 std::span<const float> gradient,
                 const SgdParams& params) {
-  const auto kernel = params.momentum == 0 ? sgd_update_kernel<false, false>
-                      : params.nesterov    ? sgd_update_kernel<true, true>
-                                           : sgd_update_kernel<true, false>;
-  float* m = params.momentum == 0 ? nullptr : momentum_buffer.data();
+  const auto kernel = momentum_buffer.empty() ? sgd_update_kernel<false, false>
+                      : params.nesterov       ? sgd_update_kernel<true, true>
+                                              : sgd_update_kernel<true, false>;
+  float* m = momentum_buffer.empty() ? nullptr : momentum_buffer.data();
   const RangeSplit range =
       split_range<kUpdatePack>(std::ssize(x), x.data(), m, gradient.data());
   launch(kernel, dim3(grid_for(range.items(kUpdatePack), kThreads)),
@@ -104,10 +104,11 @@ void sgd_direction(Context& context,
                    std::span<float> momentum_buffer,
                    std::span<const float> gradient,
                    const SgdParams& params) {
-  const auto kernel = params.momentum == 0 ? sgd_direction_kernel<false, false>
-                      : params.nesterov    ? sgd_direction_kernel<true, true>
-                                           : sgd_direction_kernel<true, false>;
-  float* m = params.momentum == 0 ? nullptr : momentum_buffer.data();
+  const auto kernel = momentum_buffer.empty()
+                          ? sgd_direction_kernel<false, false>
+                      : params.nesterov ? sgd_direction_kernel<true, true>
+                                        : sgd_direction_kernel<true, false>;
+  float* m = momentum_buffer.empty() ? nullptr : momentum_buffer.data();
   const RangeSplit range = split_range<kUpdatePack>(
       std::ssize(x), direction.data(), x.data(), m, gradient.data());
   launch(kernel, dim3(grid_for(range.items(kUpdatePack), kThreads)),

@@ -18,8 +18,8 @@ before they reached it are censored (target.py). The last line is a verdict:
 the best group, those that the runs cannot tell apart from it, and those that
 are left out (verdict.py).
 """
-import math
 import os
+import sys
 from collections import defaultdict
 
 import packages  # noqa: F401, says which package is missing
@@ -27,17 +27,18 @@ import packages  # noqa: F401, says which package is missing
 import target as targets
 from exit_codes import CANNOT_CREATE
 from groups import NEUTRAL, common_limit, grouped, interval, metric_of, \
-    refuse_unlike, shown_metric
+    refuse_unlike, shown_metric, unknown_key, with_interval
 from run_reader import open_runs, print_markdown, print_table
 from script import Parser, RunError, run_main
-from verdict import verdict
+from verdict import SEPARABLE, SEPARABLE_TIMES, verdict
 
 
-def text(values, form=".4f"):
+def quantity(values):
+    """Of times and bytes, which differ by orders of magnitude: four digits of
+    the mean and two of the interval, or one decimal if that is more."""
     mean, half = interval(values)
-    if math.isnan(mean):
-        return "-"
-    return f"{mean:{form}}" + ("" if math.isnan(half) else f" ± {half:{form}}")
+    return with_interval(values, ".1f" if mean >= 1000 else ".4g",
+                         ".1f" if half >= 99.5 else ".2g")
 
 
 def differing_keys(groups, known):
@@ -79,18 +80,17 @@ def group_row(label, runs, metric):
         return [run.last(table, column) for run in some]
 
     return [label, len(whole), " ".join(seeds_of(whole)) or "-",
-            text([run.last("train", "worker_steps") / run.workers
-                  for run in whole], ".0f"),
-            text([final for final, _ in found]),
-            text([best for _, best in found]),
-            text(last("eval", "loss")), states.count("diverged"),
-            states.count("unfinished"),
-            text(last("train", "time_s"), ".1f"),
-            text(last("train", "virtual_s", [
-                run for run in whole if run.has_virtual_time()]), ".1f"),
-            text([sent.mean() / 1e6 for sent in (
-                run.per_worker("bytes_sent") for run in whole) if len(sent)],
-                 ".1f")]
+            with_interval([run.last("train", "worker_steps") / run.workers
+                           for run in whole], ".0f"),
+            with_interval([final for final, _ in found], ".4f"),
+            with_interval([best for _, best in found], ".4f"),
+            with_interval(last("eval", "loss"), ".4f"),
+            states.count("diverged"), states.count("unfinished"),
+            quantity(last("train", "time_s")),
+            quantity(last("train", "virtual_s", [
+                run for run in whole if run.has_virtual_time()])),
+            quantity([sent.mean() / 1e6 for sent in (
+                run.per_worker("bytes_sent") for run in whole) if len(sent)])]
 
 
 def notes(groups):
@@ -122,7 +122,10 @@ def write(groups, options, target, file):
     show = print_markdown if is_markdown else print_table
     bullet = "- " * is_markdown
     known = {by, *options.varied}
-    for key, values in differing_keys(groups, known).items():
+    # Schemes and variants are names; other values say little without the key.
+    named = groups if by in ("sync.scheme", "variant") else {
+        f"{by} = {label}": runs for label, runs in groups.items()}
+    for key, values in differing_keys(named, known).items():
         shown = "; ".join(f"{value} in {', '.join(labels)}"
                           for value, labels in values.items())
         print(f"{bullet}also different: {key} = {shown}", file=file)
@@ -146,9 +149,9 @@ def write(groups, options, target, file):
         for remark in targets.remarks(groups, target):
             print(f"{bullet}{remark}", file=file)
     print("\n± is half of the 95% interval of the mean (Student's t over n "
-          "runs);\nMB per worker: payload sent, mean over workers\n",
-          file=file)
-    for line in verdict(groups, metric, target):
+          "runs);\nMB per worker: payload sent, mean over workers;\n"
+          f"{SEPARABLE_TIMES if target else SEPARABLE}\n", file=file)
+    for line in verdict(named, metric, target):
         print(line + "\n" * is_markdown, file=file)
 
 
@@ -169,6 +172,10 @@ def main(arguments):
     options = parser.parse_args(arguments)
     runs = open_runs(options.runs)
     refuse_unlike(runs, options.by)
+    # A sweep names what its variants set, whether or not they have runs yet.
+    for key in options.varied:
+        if (line := unknown_key(runs, "--varied", key)):
+            print(f"note: {line}", file=sys.stderr)
     metric_of(runs)
     target = targets.target_of(runs, options.target)
     groups = grouped(runs, options.by)

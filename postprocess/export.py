@@ -150,8 +150,7 @@ def main(arguments):
     parser = Parser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("runs", nargs="+", metavar="RUN")
     parser.add_argument("-o", "--output", required=True, metavar="FILE")
-    parser.add_argument("--table", default="train",
-                        help="csv: which table (train)")
+    parser.add_argument("--table", help="csv: which table (train)")
     parser.add_argument("--steps", action="store_true",
                         help="csv: seconds of computing by step and worker")
     parser.add_argument("--format", choices=["csv", "json"],
@@ -161,9 +160,14 @@ def main(arguments):
     if kind not in ("csv", "json"):
         raise RunError(BAD_INPUT, f"{options.output}: not .csv or .json: "
                        "say --format csv or --format json")
-    table = None if options.steps else options.table
-    if options.steps and kind != "csv":
-        raise RunError(BAD_INPUT, "--steps is written as csv")
+    if kind != "csv":
+        for name in ("steps", "table"):
+            if getattr(options, name):
+                raise RunError(BAD_INPUT, f"--{name} is written as csv")
+    if options.steps and options.table:
+        raise RunError(BAD_INPUT, "--table: beside --steps, expected one or "
+                       "the other")
+    table = None if options.steps else options.table or "train"
     runs = open_runs(options.runs)
     if options.steps and len(runs) > 1:
         raise RunError(USAGE, f"--steps: expected one RUN, found {len(runs)}")

@@ -1,6 +1,7 @@
 """Groups runs that differ in one key over their seeds: checks that they are
 comparable and computes means with 95% intervals.
 """
+import difflib
 import math
 import re
 from collections import defaultdict
@@ -74,6 +75,21 @@ def interval(values):
         t95(len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
 
 
+def with_interval(values, form, half_form=None):
+    """"0.91 ± 0.02": the mean and half of its 95% interval, if that is known;
+    "-" without a mean."""
+    mean, half = interval(values)
+    if math.isnan(mean):
+        return "-"
+    text = f"{mean:{form}}"
+    if math.isnan(half):
+        return text
+    # Virtual times of seeds may differ in their last bits only.
+    if half <= 1e-9 * abs(mean):
+        return f"{text} ± 0"
+    return f"{text} ± {half:{half_form or form}}"
+
+
 def value_of(run, by):
     """What the run is called in a comparison `by` a key; variant is its name
     without the seed, as jobs/sweep.sh names runs."""
@@ -84,9 +100,20 @@ def value_of(run, by):
     return f"{value} (published)" if run.is_published else value
 
 
+def unknown_key(runs, option, key):
+    """A line about a key that no run has; None for one that some have."""
+    known = sorted({key for run in runs for key in run.input})
+    if key == "variant" or key in known or not known:
+        return None
+    nearest = difflib.get_close_matches(key, known, 1, 0)[0]
+    return f"{option} {key}: no run has this key; the nearest is {nearest}"
+
+
 def refuse_unlike(runs, by):
     """One line and exit 65 where a comparison would be unfair. Of a published
     run only the kind of data is known, and its metric is accuracy."""
+    if (line := unknown_key(runs, "--by", by)):
+        raise RunError(BAD_INPUT, line)
     for run in runs:
         mine, theirs = (one.input.get("data.kind") for one in (runs[0], run))
         if True in (runs[0].is_published, run.is_published) and \

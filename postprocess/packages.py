@@ -1,10 +1,12 @@
 """Every script imports this before what may not be installed: the first import
 that fails then ends the script with one line that names the package.
 """
+import os
 import sys
 
 from exit_codes import INPUT_MISSING
 
+SYSTEM = "/usr/bin/python3"
 DEBIAN = {name: f"python3-{name}" for name in ("h5py", "matplotlib", "numpy")}
 
 
@@ -15,8 +17,11 @@ def missing_line(name):
         line += f"install Debian's {DEBIAN[name]} or PyPI's {name}"
     else:
         line += f"install PyPI's {name}"
+    if sys.prefix == sys.base_prefix and \
+            os.path.realpath(sys.executable) == os.path.realpath(SYSTEM):
+        return line
     return line + ", or start this script with a Python that has it " \
-        "(/usr/bin/python3 SCRIPT ...)"
+        f"({SYSTEM} SCRIPT ...)"
 
 
 def one_line(kind, error, trace):

@@ -25,9 +25,14 @@ import plot_runs
 import target as targets
 from exit_codes import BAD_INPUT, CANNOT_CREATE
 from plot_runs import AXES, x_values
-from run_reader import open_runs
+from run_reader import in_words, open_runs
 from script import Parser, RunError, run_main
 from styles import legend_above, prepare, scheme_of, styles_of
+
+
+def part_of(run, name):
+    """What the parts of a row are: those of a histogram count pushes."""
+    return "column" if run.units.get(name) == "pushes" else "worker"
 
 
 def column_lines(runs, table, column, axis):
@@ -43,7 +48,8 @@ def column_lines(runs, table, column, axis):
             print(f"note: {run.path}: has no {axis}", file=sys.stderr)
             continue
         if y.ndim == 2 and len(runs) == 1 and y.shape[1] <= 32:
-            lines += [(f"[{part}]", None, x, y[:, part])
+            whose = part_of(run, f"{table}/{column}")
+            lines += [(f"{whose} {part}", None, x, y[:, part])
                       for part in range(y.shape[1])]
         else:
             lines.append((run.label, scheme_of([run]), x,
@@ -63,11 +69,12 @@ def draw_column(plt, runs, name, axis, path):
     figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
     for (_, _, x, y), look in zip(lines, looks):
         panel.plot(x, y, **look, markevery=max(1, len(y) // 8))
-    unit = next(run.units[name] for run in runs if name in run.units)
-    of_mean = " (mean over workers)" if len(runs) > 1 and any(
-        run.column(table, column).ndim == 2 for run in runs) else ""
-    panel.set_ylabel(f"{column.replace('_', ' ')}"
-                     f"{'' if unit == '1' else f' ({unit})'}{of_mean}")
+    one = next(run for run in runs if name in run.units)
+    remarks = [one.units[name]] * (one.units[name] != "1")
+    if len(runs) > 1 and one.column(table, column).ndim == 2:
+        remarks.append(f"mean over {part_of(one, name)}s")
+    panel.set_ylabel(in_words(column) +
+                     (f" ({'; '.join(remarks)})" if remarks else ""))
     panel.set_xlabel(AXES[axis])
     panel.grid(alpha=0.3)
     if len(lines) > 1:
@@ -100,9 +107,10 @@ def write_data(runs, options):
 
 def draw(runs, options):
     if options.target:
-        targets.draw(prepare(), runs, options.by,
-                     targets.target_of(runs, options.target),
-                     options.output)
+        figure = targets.figure_of(
+            prepare(), runs, options.by,
+            targets.target_of(runs, options.target))
+        figure.savefig(options.output, dpi=150)
     elif options.by:
         plot_means.draw(prepare(), runs, options.by, options.output)
     elif options.column:
@@ -126,9 +134,13 @@ def main(arguments):
                       help="a time bar for each worker of several runs")
     parser.add_argument("--target", metavar="METRIC>=VALUE",
                         help="with --by: the share of runs that reached it")
-    parser.add_argument("--axis", choices=list(AXES), default="steps",
+    parser.add_argument("--axis", choices=list(AXES),
                         help="of --column (steps)")
     options = parser.parse_args(arguments)
+    if options.axis and not options.column:
+        raise RunError(BAD_INPUT, "--axis needs --column TABLE/NAME: other "
+                       "pictures have axes of their own")
+    options.axis = options.axis or "steps"
     if options.target and not options.by:
         raise RunError(BAD_INPUT, "--target needs --by KEY: whose runs are "
                        "counted together")

@@ -8,8 +8,9 @@ import numpy as np
 
 from groups import common_clock, grouped, interval, lacking, metric_of, \
     refuse_unlike, shown_metric
-from run_reader import METRICS
-from styles import TIMES, legend_above, scheme_of, styles_of
+from run_reader import METRICS, in_words
+from styles import TIMES, label_log_axis, legend_above, mark_divergence, \
+    scheme_of, styles_of
 
 MOST_IN_ONE = 8     # lines whose bands may be in one panel,
 MOST_IN_STACK = 2   # bands on top of each other,
@@ -18,7 +19,8 @@ MOST_HIDDEN = 0.2   # share of the time in which there are more
 
 def curve_of(runs, metric, clock):
     """{"y", "half", "time", "bytes"}: a value per evaluation that all the runs
-    have, means over them; half is that of the 95% interval, NaN for one."""
+    have, means over them; half is that of the 95% interval, NaN for one. And
+    "runs", their number."""
     rows = min((len(run.column("eval", metric)) for run in runs), default=0)
 
     def mean_and_half(columns):
@@ -31,7 +33,8 @@ def curve_of(runs, metric, clock):
     sent, _ = mean_and_half([
         run.sent_per_worker(run.column("eval", "worker_steps"))
         for run in runs])
-    return {"y": y, "half": half, "time": time, "bytes": sent}
+    return {"y": y, "half": half, "time": time, "bytes": sent,
+            "runs": len(runs)}
 
 
 def drawn_of(runs, metric):
@@ -102,7 +105,7 @@ def bands_hide_each_other(curves):
     return np.mean(hidden) >= MOST_HIDDEN
 
 
-def draw_line(panel, line, look):
+def draw_line(panel, line, look, has_diverged):
     """One of (x, y, low, high), of which low and high are the band. A single
     evaluation has a bar instead."""
     x, y, low, high = line
@@ -114,6 +117,8 @@ def draw_line(panel, line, look):
     elif np.isfinite(low).any():
         panel.fill_between(x, low, high, color=look["color"], alpha=0.13,
                            linewidth=0)
+    if has_diverged:
+        mark_divergence(panel, x[-1], y[-1], look["color"])
 
 
 def limit_axis(panel, curves, possible):
@@ -144,7 +149,8 @@ def draw_small(figure, grid, curves, looks):
             panel.plot(*other["time"][:2], color="#DDDDDD", linewidth=0.8)
         line = curves[label]["time"]
         marker = look["marker"] if len(line[0]) == 1 else None
-        draw_line(panel, line, {**look, "marker": marker, "linestyle": "-"})
+        draw_line(panel, line, {**look, "marker": marker, "linestyle": "-"},
+                  curves[label].get("diverged"))
         panel.set_title(label, fontsize=9, pad=2)
         panel.grid(alpha=0.3)
         panel.tick_params(labelleft=column == 0,
@@ -153,12 +159,36 @@ def draw_small(figure, grid, curves, looks):
     return shared
 
 
-def draw_curves(plt, curves, schemes, axes, possible, path):
+def band_of(curves):
+    """What the bands are, in words; None if there are none."""
+    numbers = {curve["runs"] for curve in curves.values()
+               if np.isfinite(curve["time"][2]).any()}
+    if not numbers:
+        return None
+    return "95% interval of the mean" + (
+        f", n = {numbers.pop()}" if len(numbers) == 1 else "")
+
+
+def set_bytes_axis(panel, curves):
+    """The bytes that schemes send may differ by orders of magnitude."""
+    sent = np.concatenate([curve["bytes"][0] for curve in curves.values()]
+                          or [[]])
+    sent = sent[sent > 0]
+    if len(sent) and sent.max() > 20 * sent.min():
+        panel.set_xscale("log")
+        label_log_axis(panel.xaxis)
+    else:
+        panel.set_xlim(left=0)
+    panel.set_xlabel("payload sent per worker (MB)")
+
+
+def figure_of(plt, curves, schemes, axes, possible):
     """Two panels that share the metric's axis, over time and over bytes, and,
     where bands hide each other, a panel for each line below them. `curves` is
-    {label: {"time": (x, y, low, high), "bytes": the same}}, with arrays in MB
-    for bytes; `axes` are the labels of time and metric; `possible` are the
-    metric's least and greatest value."""
+    {label: {"time": (x, y, low, high), "bytes": the same, "runs": number}},
+    with arrays in MB for bytes, and "diverged" where the line ends in that;
+    `axes` are the labels of time and metric; `possible` are the metric's least
+    and greatest value."""
     looks = dict(zip(curves, styles_of(schemes)))
     drawn = {label: curve for label, curve in curves.items()
              if len(curve["time"][0])}
@@ -167,7 +197,7 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
     small = -(-len(drawn) // columns) if apart else 0
     figure = plt.figure(figsize=(10, 1))
     legend_in = legend_above(figure, list(curves), looks.values(),
-                             most=6 if apart else 4)
+                             most=6 if apart else 4, band=band_of(drawn))
     height = 4.1 + legend_in + 1.35 * small
     figure.set_figheight(height)
     split = (0.85 + 1.35 * small) / height if apart else 0
@@ -183,7 +213,8 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
             blank = np.full(shown.sum(), math.nan)
             draw_line(panel, (x[shown], y[shown],
                               blank if apart else low[shown],
-                              blank if apart else high[shown]), looks[label])
+                              blank if apart else high[shown]), looks[label],
+                      curve.get("diverged"))
         panel.grid(alpha=0.3)
         panel.margins(x=0.02)
     panels[1].tick_params(labelleft=False)
@@ -191,14 +222,7 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
     panels[0].set_xlim(left=0)
     panels[0].set_xlabel(axes[0])
     panels[0].set_ylabel(axes[1])
-    panels[1].set_xlabel("payload sent per worker (MB)")
-    # The bytes that schemes send differ by orders of magnitude.
-    sent = np.concatenate([curve["bytes"][0] for curve in curves.values()]
-                          or [[]])
-    sent = sent[sent > 0]
-    if len(sent) and sent.max() > 20 * sent.min():
-        panels[1].set_xscale("log")
-        panels[1].xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    set_bytes_axis(panels[1], curves)
     if apart:
         below = figure.add_gridspec(
             small, columns, left=0.085, right=0.985, bottom=0.45 / height,
@@ -207,8 +231,7 @@ def draw_curves(plt, curves, schemes, axes, possible, path):
         first.set_ylim(panels[0].get_ylim())
         first.set_xlim(panels[0].get_xlim())
         figure.supxlabel(axes[0], fontsize=9, y=0.05 / height)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    return figure
 
 
 def draw(plt, runs, by, path):
@@ -220,6 +243,8 @@ def draw(plt, runs, by, path):
         high = np.minimum(curve["y"] + curve["half"], possible[1])
         lines[label] = {
             "time": (curve["time"], curve["y"], low, high),
-            "bytes": (curve["bytes"] / 1e6, curve["y"], low, high)}
-    name = f"evaluation {shown_metric(runs, metric)}".replace("_", " ")
-    draw_curves(plt, lines, schemes, (TIMES[clock], name), possible, path)
+            "bytes": (curve["bytes"] / 1e6, curve["y"], low, high),
+            "runs": curve["runs"]}
+    name = f"evaluation {in_words(shown_metric(runs, metric))}"
+    figure_of(plt, lines, schemes, (TIMES[clock], name),
+              possible).savefig(path, dpi=150)

@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 
-from run_reader import METRICS
-from styles import GREEN, PARTS, TIMES, legend_above, prepare, scheme_of, \
-    styles_of, width_in
+from run_reader import METRICS, in_words
+from styles import GREEN, PARTS, TIMES, legend_above, mark_divergence, \
+    prepare, scheme_of, styles_of, width_in
 
-AXES = {"steps": "steps of a worker", "samples": "training samples seen",
-        **TIMES}
+AXES = {"steps": "steps (worker_steps / workers)",
+        "samples": "training samples seen", **TIMES}
 MOST_LETTERS = 40  # of a bar's label
 MOST_RAW = 60  # rows of a loss that is drawn as it is, not smoothed
 ROW, GAP = 2.35, 0.6  # inches: a row of panels, what is between two of bars
@@ -47,7 +47,7 @@ def series_of(run):
     """{title: (table, column)} of the curves: training loss and metric."""
     series = {"training loss": ("train", "loss")}
     if run.metric:
-        title = f"evaluation {run.with_unit(run.metric)}".replace("_", " ")
+        title = f"evaluation {in_words(run.with_unit(run.metric))}"
         series[title] = ("eval", run.metric)
     return series
 
@@ -96,8 +96,8 @@ def bars_of(runs, per_worker):
         if not len(hidden):
             hidden = np.zeros(count)
         if per_worker:
-            whose = f"{run.label} " if len(runs) > 1 else "worker "
-            bars += [(f"{whose}{w}", {k: v[w] for k, v in parts.items()},
+            whose = f"{run.label}, " if len(runs) > 1 else ""
+            bars += [(f"{whose}worker {w}", {k: v[w] for k, v in parts.items()},
                       hidden[w]) for w in range(count)]
         else:
             bars.append((run.label, {k: v.mean() for k, v in parts.items()},
@@ -162,8 +162,7 @@ def draw_run(panel, run, x, y, look, top, is_loss):
     else:
         panel.plot(x, y, **look)
     if run.has_diverged:
-        panel.plot(x[-1], min(y[-1], top), "x", color=look["color"],
-                   markersize=8, markeredgewidth=2, clip_on=False, zorder=5)
+        mark_divergence(panel, x[-1], min(y[-1], top), look["color"])
 
 
 def draw_panel(panel, runs, lines, axis, looks):

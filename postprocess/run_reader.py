@@ -34,6 +34,12 @@ METRICS = {"accuracy": Metric(True, 0, 1), "accuracy_top5": Metric(True, 0, 1),
            "auc": Metric(True, 0, 1), "loss": Metric(False, 0, math.inf)}
 
 
+def in_words(name):
+    """A column's name as an axis or a title has it."""
+    return re.sub(r"\b(auc|f1)\b", lambda found: found[0].upper(),
+                  name.replace("_", " "))
+
+
 class Run:
     """Tables, units, provenance, summary and input of one run."""
 
@@ -303,12 +309,13 @@ def _is_no_run(path):
 
 def open_runs(paths):
     """Reads all paths and gives the runs distinct labels. What is no run is
-    skipped with a note, so that runs/* works, unless there is no run at all.
-    """
+    skipped with a note, so that runs/* works, unless there is no run at all;
+    NAME.out that a sweep put beside the folder NAME without one."""
     others = [path for path in paths if _is_no_run(path)]
     if len(others) < len(paths):
         for path in others:
-            print(f"note: {path}: skipped: not a run", file=sys.stderr)
+            if not (path.endswith(".out") and os.path.isdir(path[:-4])):
+                print(f"note: {path}: skipped: not a run", file=sys.stderr)
         paths = [path for path in paths if path not in others]
     runs = [open_run(path) for path in paths]
     names = [run.name for run in runs]

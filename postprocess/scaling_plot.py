@@ -24,7 +24,7 @@ import numpy as np
 from exit_codes import BAD_INPUT, CANNOT_CREATE
 from run_reader import open_simulation
 from script import Parser, RunError, run_main
-from styles import prepare, styles_of
+from styles import label_log_axis, prepare, styles_of
 
 # Keys that are not what a simulation is about, or follow from sync.scheme.
 OTHER = ("run.name", "run.directory", "run.seed", "run.threads", "run.steps",
@@ -129,8 +129,7 @@ def set_scale(axis, values):
     low, high = min(values), max(values)
     if low > 0 and high >= 8 * low:
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
-        axis.set_minor_formatter("")
-        axis.set_major_formatter(lambda value, _: f"{value:g}")
+        label_log_axis(axis)
         if axis.axis_name == "x" and len(values) <= 7:
             axis.set_ticks(sorted(values))
             axis.set_ticks([], minor=True)

@@ -21,9 +21,9 @@ import packages  # noqa: F401, says which package is missing
 import numpy as np
 
 from exit_codes import BAD_INPUT, INPUT_MISSING
-from groups import interval
-from plot_means import draw_curves
-from run_reader import METRICS, print_markdown, print_table
+from groups import interval, with_interval
+from plot_means import figure_of
+from run_reader import METRICS, in_words, print_markdown, print_table
 from script import Parser, RunError, run_main
 from styles import prepare
 
@@ -64,10 +64,11 @@ def result_of(run):
 
 
 def curve_of(run):
-    """Its evaluations, without those of a model that is not finite."""
+    """Its evaluations, as far as their metric is finite: a model whose loss
+    is not may still be worth a figure."""
     if not run.metric:
         return []
-    finite = np.isfinite(run.column("eval", "loss"))
+    finite = np.isfinite(run.column("eval", run.metric))
     sent = run.sent_per_worker(run.column("eval", "worker_steps"))
     columns = [run.column("eval", name)
                for name in ("epoch", "virtual_s")] + [sent] + \
@@ -212,11 +213,8 @@ class Rule:
         except Missing as cell:
             return "-", f"missing: {cell}"
         values = np.atleast_1d(np.asarray(values, float))
-        mean, width = interval(values)
-        if len(values) < 2 or not math.isfinite(width):
-            obtained = f"{mean:.4g}"
-        else:
-            obtained = f"{mean:.4g} ± {width:.2g}"
+        obtained = with_interval(values, ".4g", ".2g")
+        mean = values.mean()
         if math.isnan(mean):
             return obtained, "not reproduced: diverged"
         holds = self.low <= mean <= self.high
@@ -270,10 +268,8 @@ def line_of(runs, x, possible):
             np.minimum(mean + half, greatest))
 
 
-def draw(path, metric, results, rows):
-    """The metric over virtual time and over bytes."""
-    plt = prepare()
-    possible = (METRICS[metric].low, METRICS[metric].high)
+def lines_of(results, rows, possible):
+    """What plot_means draws of the cells, and their schemes."""
     scheme_of = {row["cell"]: row["scheme"] for row in results}
     lines, schemes = {}, []
     for cell in dict.fromkeys(row["cell"] for row in rows):
@@ -287,9 +283,17 @@ def draw(path, metric, results, rows):
         label = f"{cell} ({diverged} diverged)" if diverged else cell
         schemes.append(scheme_of[cell])
         lines[label] = {"time": line_of(seeds.values(), "virtual_s", possible),
-                        "bytes": (x / 1e6, *band)}
-    draw_curves(plt, lines, schemes,
-                ("virtual time (s)", metric), possible, path)
+                        "bytes": (x / 1e6, *band), "runs": len(seeds),
+                        "diverged": diverged == len(seeds)}
+    return lines, schemes
+
+
+def draw(path, metric, results, rows):
+    """The metric over virtual time and over bytes."""
+    possible = (METRICS[metric].low, METRICS[metric].high)
+    figure_of(prepare(), *lines_of(results, rows, possible),
+              ("virtual time (s)", in_words(metric)), possible).savefig(
+                  path, dpi=150)
 
 
 def main(arguments):

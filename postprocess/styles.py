@@ -1,5 +1,5 @@
-"""How lines and bars are drawn: a scheme has the same colour and marker in
-every picture, and a part of a worker's time the same colour.
+"""How lines, bars and axes are drawn: a scheme has the same colour and marker
+in every picture, and a part of a worker's time the same colour.
 """
 from collections import Counter
 
@@ -32,12 +32,14 @@ TIMES = {"virtual_s": "virtual time (s)",
          "time_s": "training time on this machine (s)"}
 
 
-def style_of(scheme, earlier):
-    """The style of a line, of which `earlier` ones are of the same scheme."""
-    if scheme not in SCHEMES:
-        return {"color": PALETTE[earlier % len(PALETTE)],
+def style_of(scheme, earlier, free):
+    """The style of a line, of which `earlier` ones are of the same scheme; of
+    none, in one of the `free` colours."""
+    if scheme is None:
+        rounds, place = divmod(earlier, len(free))
+        return {"color": free[place],
                 "marker": OTHER_MARKERS[earlier % len(OTHER_MARKERS)],
-                "markersize": 4.5, "linestyle": "-"}
+                "markersize": 4.5, "linestyle": DASHES[rounds % len(DASHES)]}
     colour, marker, dashes = SCHEMES[scheme]
     rounds, shift = divmod(earlier, len(DASHES))
     paler, fill = divmod(rounds, len(FILLS))
@@ -49,17 +51,40 @@ def style_of(scheme, earlier):
 def styles_of(schemes):
     """A style for each line, from the schemes of the lines. Lines of one
     scheme share its colour and marker and are told apart by dashes, then by
-    hollow markers, then by paler lines. If there are more than dashes and all
-    are of one scheme, each has a colour of its own."""
-    if len(set(schemes)) == 1 and len(schemes) > len(DASHES):
-        schemes = [None] * len(schemes)
+    hollow markers, then by paler lines. If more lines than there are dashes
+    share a colour, as relatives of one scheme do, each of them gets one of the
+    colours that no other scheme in the picture has."""
+    colours = [SCHEMES[scheme][0] if scheme in SCHEMES else None
+               for scheme in schemes]
+    shared = Counter(colours)
+    own = [colour is None or shared[colour] > len(DASHES)
+           for colour in colours]
+    taken = {colour for colour, alone in zip(colours, own) if not alone}
+    free = [colour for colour in PALETTE if colour not in taken] or PALETTE
     drawn = Counter()
     styles = []
-    for scheme in schemes:
-        scheme = scheme if scheme in SCHEMES else None
-        styles.append(style_of(scheme, drawn[scheme]))
+    for scheme, alone in zip(schemes, own):
+        scheme = None if alone else scheme
+        styles.append(style_of(scheme, drawn[scheme], free))
         drawn[scheme] += 1
     return styles
+
+
+def mark_divergence(panel, x, y, colour):
+    """A cross where a line ends because what it shows diverged."""
+    panel.plot(x, y, "x", color=colour, markersize=8, markeredgewidth=2,
+               clip_on=False, zorder=5)
+
+
+def label_log_axis(axis):
+    """Plain numbers at powers of ten and, below three decades, also at twice
+    and five times those."""
+    from matplotlib.ticker import LogLocator
+    low, high = axis.get_view_interval()
+    if high < 1000 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter("")
 
 
 def scheme_of(runs):
@@ -85,11 +110,16 @@ def width_in(figure, artist):
     return artist.get_window_extent(renderer).width / figure.dpi
 
 
-def legend_above(figure, labels, styles, most):
+def legend_above(figure, labels, styles, most, band=None):
     """A legend at the top of a figure with at most so many columns, fewer if
-    it would be wider than the figure. Returns its height in inches."""
+    it would be wider than the figure; `band` says what bands are, if there are
+    any. Returns its height in inches."""
     from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
     lines = [Line2D([], [], **style) for style in styles]
+    if band:
+        lines.append(Patch(color=GREY, alpha=0.3, linewidth=0))
+        labels = [*labels, f"band: {band}"]
     for columns in range(min(most, len(labels)), 0, -1):
         legend = figure.legend(lines, labels, loc="upper center", ncol=columns,
                                frameon=False, borderaxespad=0.2)

@@ -12,8 +12,12 @@ from script import Parser, run_main
 
 def model_name(run):
     """The family and its sizes: resnet-20, wrn-16-4, bert-24-1024, deepfm-10,
-    logistic."""
+    logistic, or resnet 1-1-1 of 8-16-32 where stages are given."""
     family = run.input.get("model.family", "?")
+    stages, widths = (run.input.get(f"model.{key}", "auto").replace(" ", "-")
+                      for key in ("stages", "widths"))
+    if stages != "auto":
+        return f"{family} {stages}" + f" of {widths}" * (widths != "auto")
     sizes = {"resnet": ["depth"], "wrn": ["depth", "width"],
              "bert": ["layers", "hidden"], "deepfm": ["embedding"]}
     return "-".join([family] + [

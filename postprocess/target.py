@@ -277,8 +277,9 @@ def draw_curve(panel, curve, longest, label, style):
     x = [0.0, *curve.x, end]
     reached = [1 - share for share in (1.0, *curve.share)]
     reached.append(reached[-1])
+    # Markers where runs reached it: not at the start, nor at the end.
     panel.step(x, reached, where="post", label=label, **style,
-               markevery=max(1, len(x) // 8))
+               markevery=slice(1, len(x) - 1, max(1, len(x) // 8)))
     low = [0.0] + [1 - value for value in curve.high]
     high = [0.0] + [1 - value for value in curve.low]
     panel.fill_between(x, [*low, low[-1]], [*high, high[-1]], step="post",
@@ -290,13 +291,16 @@ def draw_curve(panel, curve, longest, label, style):
                markersize=9, markeredgewidth=1.5)
 
 
-def draw(plt, runs, by, target, path):
+def figure_of(plt, runs, by, target):
     """Two panels: over time and over bytes."""
     curves, clock = curves_of(runs, by, target)
     styles = styles_of([scheme_of(group)
                         for group in grouped(runs, by).values()])
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
-    labels_in = legend_above(figure, list(curves), styles, most=4)
+    has_bands = any(np.isfinite(pair["time"].low).any()
+                    for pair in curves.values())
+    labels_in = legend_above(figure, list(curves), styles, most=4,
+                             band="95% interval" if has_bands else None)
     height = 4.0 + labels_in
     figure.set_figheight(height)
     for panel, key in zip(panels, ("time", "bytes")):
@@ -312,4 +316,4 @@ def draw(plt, runs, by, target, path):
     panels[0].set_ylabel(f"share of runs with {target} (| ended without)")
     figure.subplots_adjust(left=0.07, right=0.985, bottom=0.48 / height,
                            wspace=0.06, top=1 - (labels_in + 0.05) / height)
-    figure.savefig(path, dpi=150)
+    return figure

@@ -22,14 +22,15 @@ import packages  # noqa: F401, says which package is missing
 
 from exit_codes import BAD_INPUT, CANNOT_CREATE, INPUT_MISSING
 from script import Parser, RunError, run_main
-from styles import PARTS, prepare
+from styles import GREY, PARTS, prepare, width_in
 
 MOST_ARROWS, MOST_WORKERS = 80, 32
 # Rows (tid - 100 pid) of every worker; the others communicate.
 COMPUTE, WAITS = 1, 2
+BLOCKED = "blocked (communication or peers)"
 COLOURS = {"compute": PARTS["compute"],
            "communication": PARTS["communication"],
-           "waiting": PARTS["waiting for others"]}
+           BLOCKED: GREY}
 
 
 class Trace:
@@ -173,7 +174,7 @@ def draw_worker(panel, trace, worker, top, lanes, window):
         if who != worker or until < begin or since > end:
             continue
         if row <= WAITS:
-            part, low, height = "compute" if row == COMPUTE else "waiting", \
+            part, low, height = "compute" if row == COMPUTE else BLOCKED, \
                 top, 0.45
             if row == COMPUTE:
                 known = labels.setdefault(step, [since, until])
@@ -221,7 +222,7 @@ def time_label(trace):
     return f"wall time (s; clocks of ranks within {error:.2g} µs)"
 
 
-def draw(trace, window, workers, path):
+def figure_of(trace, window, workers):
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
     plt = prepare()
@@ -257,14 +258,16 @@ def draw(trace, window, workers, path):
     panel.grid(axis="x", alpha=0.3)
     panel.set_axisbelow(True)
     panel.set_xlabel(time_label(trace))
-    figure.subplots_adjust(left=0.105, right=0.985, bottom=0.46 / height,
-                           top=1 - 0.3 / height)
+    # A tick may be at the panel's end, with half of its label beyond.
+    label = max(width_in(figure, each) for each in panel.get_xticklabels())
+    figure.subplots_adjust(left=0.105, right=1 - (label / 2 + 0.06) / 7.2,
+                           bottom=0.46 / height, top=1 - 0.3 / height)
     figure.text(0.012, 1 - 0.09 / height, trace.facts.get("scheme", ""),
                 va="top", fontweight="bold")
     figure.legend(handles=keys, loc="upper right", ncol=len(keys),
                   frameon=False, bbox_to_anchor=(0.992, 1.0),
                   borderaxespad=0.2, handlelength=1.2)
-    figure.savefig(path, dpi=200)
+    return figure
 
 
 def main(arguments):
@@ -294,7 +297,8 @@ def main(arguments):
         print(f"note: {options.run}: the first {MOST_WORKERS} of "
               f"{len(trace.workers)} workers", file=sys.stderr)
     try:
-        draw(trace, window_of(trace, options), workers, options.output)
+        figure_of(trace, window_of(trace, options), workers).savefig(
+            options.output, dpi=200)
     except OSError as error:
         raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
     return 0

@@ -14,11 +14,20 @@ import math
 
 import numpy as np
 
-from groups import common_clock, common_limit, interval, lacking, t95
+from groups import common_clock, common_limit, lacking, t95, with_interval
 from run_reader import METRICS
 from target import AMOUNTS, Survival, ends
 
 FEW = 3  # fewer runs than this say little about their spread
+
+# What the verdict calls separable.
+SEPARABLE = ("separable: the 95% interval of the difference of the means "
+             "(Welch) excludes 0,\nnot corrected for several comparisons")
+SEPARABLE_TIMES = (
+    "separable: the 95% interval of the difference of the mean times (Welch) "
+    "excludes 0,\nand the evaluations tell them apart; or, where runs did not "
+    "reach it, every run of one group\nreached it before any of the other; "
+    "not corrected for several comparisons")
 
 
 def difference_is_clear(a, b):
@@ -48,14 +57,6 @@ def comes_first(best, other):
         max(until) <= min(since)
 
 
-def shown(values, form):
-    mean, half = interval(values)
-    # Virtual times of seeds may differ in their last bits only.
-    if math.isnan(half) or half < 1e-9 * abs(mean):
-        return f"{mean:{form}}"
-    return f"{mean:{form}} ± {half:{form}}"
-
-
 def sentence(what, count, unclear, others, left_out):
     """`others` are the groups that the best one was compared with, `left_out`
     is {group: why}."""
@@ -76,14 +77,11 @@ def told(left_out):
 
 
 def duration_of(found, unit):
-    """The time of a group's Ends in words, with the distance of its
-    evaluations."""
-    if all(end.is_reached for end in found):
-        text = shown([end.amount for end in found], ".4g")
-    else:
-        text = Survival([(end.amount, end.is_reached) for end in found]).text()
+    """The median of a group's Ends as in the table of target.py, with the
+    distance of its evaluations."""
+    median = Survival([(end.amount, end.is_reached) for end in found]).text()
     resolution = max(end.amount - end.since for end in found if end.is_reached)
-    return f"{text} {unit}, evaluations {resolution:.4g} s apart"
+    return f"median {median} {unit}, evaluations {resolution:.4g} s apart"
 
 
 def fastest(groups, target):
@@ -149,7 +147,7 @@ def most_accurate(groups, metric):
                if not difference_is_clear(values[best], values[label])]
     budget = budget_of([run for runs in kept.values() for run in runs])
     return sentence(f"{'highest' if sign > 0 else 'lowest'} {metric}{budget}: "
-                    f"{best}, {shown(values[best], '.4f')}",
+                    f"{best}, {with_interval(values[best], '.4f')}",
                     len(values[best]), unclear, others, left_out)
 
 

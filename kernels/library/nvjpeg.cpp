@@ -88,7 +88,7 @@ JpegBackend NvJpegDecoder::open(Context& context) {
 }
 
 NvJpegDecoder::~NvJpegDecoder() {
-  if (given_) given_->synchronize();
+  if (given_) settle(*given_);
   if (parsed_ != nullptr) nvjpeg()->JpegStreamDestroy(parsed_);
   if (state_ != nullptr) nvjpeg()->JpegStateDestroy(state_);
   if (handle_ != nullptr) nvjpeg()->Destroy(handle_);

@@ -23,8 +23,8 @@ AdviceRequest advice_request(const CommandLine& line) {
       given != line.options.end()) {
     const auto gain = parse_double(given->second);
     if (!gain || !(*gain >= 1))
-      fail(ExitCode::kUsage, "advise: --gain={}: a factor from 1 expected",
-           given->second);
+      fail(ExitCode::kUsage,
+           "advise: --gain={}: expected a factor of at least 1", given->second);
     request.gain = *gain;
   }
   request.steps = line.whole_number("steps", 1, 1'000'000, request.steps);
@@ -94,8 +94,10 @@ void print_advice(Log& log,
         "           {:.3g} times as many samples per second as the fastest bsp "
         "({}),",
         gain, bsp.variant.text());
-    log.line("           of whose step {:.0f}% is exposed communication.",
-             100 * bsp.exposed_share());
+    log.line(
+        "           which spends {:.0f}% of a step blocked on communication or "
+        "on slower workers.",
+        100 * bsp.exposed_share());
     log.line(
         "           Accuracy per sample may differ from bsp's and is not "
         "predicted.");

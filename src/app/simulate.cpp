@@ -130,6 +130,16 @@ void print_assumptions(Log& log, const ParsedInput& input) {
   note("network.mbit_s", "messages take no time on the links");
 }
 
+// Before an hour of simulation, not behind it.
+void check_output(const fs::path& path) {
+  if (path.extension() != ".h5")
+    fail(ExitCode::kUsage, "--output={}: expected a name ending in .h5",
+         path.string());
+  const fs::path folder = path.parent_path();
+  if (!folder.empty() && !fs::is_directory(folder))
+    fail(ExitCode::kCannotCreate, "{}: no such folder", folder.string());
+}
+
 ExitCode command_simulate(Session& session, const CommandLine& line) {
   std::unique_ptr<Engine> engine;
   session.agree_on([&] {
@@ -141,6 +151,9 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
     engine = build_engine(session, line.only_argument("INPUT.ini"),
                           line.overrides, Memory::kNone);
     check_simulation(*engine);
+    if (const auto output = line.options.find("output");
+        output != line.options.end())
+      check_output(output->second);
     if (engine->options.output.trace == Tracing::kOn)
       make_folder(RunDirectory(engine->options, engine->workers));
   });

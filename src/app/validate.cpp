@@ -31,7 +31,8 @@ void print_plan(Log& log, const Engine& engine) {
   log.line("workers   {}, {} samples a step together", engine.workers,
            engine.samples_a_step);
   log.line(
-      "steps     {} ({:.2f} epochs of {:.1f}); log every {}, evaluate "
+      "steps     {} ({:.2f} epochs; an epoch has {:.1f} steps); log every {}, "
+      "evaluate "
       "every {}, checkpoint every {} (0: at the end)",
       plan.stop_at, static_cast<double>(plan.stop_at) / plan.steps_per_epoch,
       plan.steps_per_epoch, plan.log_every, plan.eval_every,

@@ -165,8 +165,10 @@ Keys batch_keys() {
        .low = 1},
       {.name = "data.batch_by_worker",
        .place = &DataOptions::batch_by_worker,
-       .doc = "Samples per mini-batch of each worker, instead of data.batch; "
-              "gradients are then weighted by the number of samples.",
+       .doc = "Samples per mini-batch of each worker, instead of data.batch. "
+              "Averages of gradients are then weighted by the number of "
+              "samples; averages of parameters, and gradients that a server "
+              "receives one by one, are not.",
        .low = 1,
        .zero_word = "none"},
       {.name = "data.accumulate",

@@ -14,6 +14,8 @@
 #include <memory>
 #include <string>
 
+#include "base/error.h"
+
 namespace syncopate {
 
 enum class DeviceKind : uint8_t { kCpu, kCuda, kNone };
@@ -63,6 +65,16 @@ class Event {
   // of the same device.
   virtual double seconds_since(const Event& earlier) const = 0;
 };
+
+// For destructors: waits for a stream or an event. An error of the device fails
+// all later work too, and is or was reported there.
+template <typename Work>
+void settle(Work& work) noexcept {
+  try {
+    work.synchronize();
+  } catch (const Error&) {
+  }
+}
 
 class Device {
  public:

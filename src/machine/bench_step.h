@@ -74,7 +74,7 @@ class StepBench final : private StepListener {
   std::optional<double> warm_s_;  // when the untimed steps were over
   int64_t followed_ = 0;          // steps of others
   StepTimes times_;
-  TaskGuard task_guard_{endpoint_};
+  TaskGuard task_guard_{endpoint_, transport_.collectives.get()};
 };
 
 }  // namespace syncopate

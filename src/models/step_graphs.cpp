@@ -5,8 +5,9 @@
 namespace syncopate {
 
 // Steps differ in a worker's ranges and in whether gradients are wanted at
-// once. More recordings than this must refer to memory that no longer exists.
-constexpr size_t kMaxRecordings = 256;
+// once: a worker has up to four. More recordings than this must refer to memory
+// that no longer exists.
+constexpr size_t kMaxRecordings = 4096;
 
 void StepGraphs::run(Stream& stream,
                      const StepKey& key,

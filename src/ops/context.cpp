@@ -19,6 +19,7 @@ void* Context::scratch(int64_t bytes, int index) {
   Buffer& buffer = scratch_[index];
   if (buffer.bytes() < bytes) {
     stream_.synchronize();  // wait for work that uses the old buffer
+    buffer = Buffer();      // not both at a time
     buffer = Buffer(device_, bytes);
     ++scratch_generation_;
   }

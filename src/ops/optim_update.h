@@ -23,7 +23,7 @@ struct SgdParams {
 };
 
 // g = grad_scale * clip_factor * gradient + weight_decay * x
-// m = momentum * m + g             (momentum 0: m is unused, may be empty)
+// m = momentum * m + g             (m may be empty if momentum is 0)
 // x = x - rate * (nesterov ? g + momentum * m : m)
 // Sutskever et al. 2013 in the form of PyTorch and CHOCO-SGD (dampening 0).
 void sgd_update(Context& context,

@@ -128,7 +128,8 @@ Keys optimizer_keys() {
       {.name = "optimizer.lr_scale",
        .place = &OptimizerOptions::lr_scale,
        .doc = "linear: lr * factor * batch / base_batch; sqrt: lr * "
-              "sqrt(factor * batch / base_batch); none: lr.",
+              "sqrt(factor * batch / base_batch); none: lr. The batch is a "
+              "worker's, or the mean of data.batch_by_worker.",
        .used_when = with_lr},
       {.name = "optimizer.lr_factor",
        .place = &OptimizerOptions::lr_factor,

@@ -25,16 +25,16 @@ void Optimizer::direction(Context& context,
 }
 
 double scaled_rate(const OptimizerOptions& options,
-                   int64_t batch,
+                   double batch,
                    int workers,
                    int neighbours) {
   if (options.lr_scale == LrScale::kNone) return options.lr;
   double factor = workers;
   if (options.lr_factor == "graph") factor = neighbours;
   if (const auto number = parse_double(options.lr_factor)) factor = *number;
-  const int64_t base = options.base_batch > 0 ? options.base_batch : batch;
-  const double ratio =
-      factor * static_cast<double>(batch) / static_cast<double>(base);
+  const double base =
+      options.base_batch > 0 ? static_cast<double>(options.base_batch) : batch;
+  const double ratio = factor * batch / base;
   return options.lr *
          (options.lr_scale == LrScale::kSqrt ? std::sqrt(ratio) : ratio);
 }

@@ -119,11 +119,11 @@ std::unique_ptr<Optimizer> make_optimizer(Context& context,
 const std::vector<std::pair<std::string, std::string>>& optimizer_table();
 std::vector<Key> optimizer_keys();  // of [optimizer]
 
-// Returns the rate after the scaling rule of `options`, for a worker's batch,
-// the number of workers and, with factor graph, the size of a worker's
+// Returns the rate after the scaling rule of `options`, for the mean batch of
+// the workers, their number and, with factor graph, the size of a worker's
 // neighbourhood including itself.
 double scaled_rate(const OptimizerOptions& options,
-                   int64_t batch,
+                   double batch,
                    int workers,
                    int neighbours);
 

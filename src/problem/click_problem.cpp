@@ -322,7 +322,7 @@ class ClickProblem final : public Problem {
 
   void check_output(const fs::path& output) const override {
     if (output.extension() != ".csv")
-      fail(ExitCode::kUsage, "--output={}: a name ending in .csv",
+      fail(ExitCode::kUsage, "--output={}: expected a name ending in .csv",
            output.string());
   }
 

@@ -41,8 +41,8 @@ BatchUpload::BatchUpload(Context& context,
 
 BatchUpload::~BatchUpload() {
   if (!staging_) return;
-  copies_->synchronize();
-  context_.stream().synchronize();
+  settle(*copies_);
+  settle(context_.stream());
 }
 
 Batch BatchUpload::put(const Batch& host) {

@@ -243,7 +243,7 @@ void write_h5(const fs::path& path, const Predictions& all) {
 
 void ImageProblem::check_output(const fs::path& output) const {
   if (output.extension() != ".csv" && output.extension() != ".h5")
-    fail(ExitCode::kUsage, "--output={}: a name ending in .csv or .h5",
+    fail(ExitCode::kUsage, "--output={}: expected a name ending in .csv or .h5",
          output.string());
 }
 

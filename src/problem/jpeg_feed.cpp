@@ -140,8 +140,8 @@ class JpegFeed final : public Feed {
     stream_->synchronize();
   }
   ~JpegFeed() override {
-    stream_->synchronize();
-    setup_.context->stream().synchronize();
+    settle(*stream_);
+    settle(setup_.context->stream());
   }
 
   Batch next() override {

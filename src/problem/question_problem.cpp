@@ -268,7 +268,8 @@ class QuestionProblem final : public Problem {
   void check_output(const fs::path& output) const override {
     if (output.extension() != ".json")
       fail(ExitCode::kUsage,
-           "--output={}: a name ending in .json; the n-best answers go to "
+           "--output={}: expected a name ending in .json; the n-best answers "
+           "go to "
            "NAME.n_best.json beside it",
            output.string());
   }

@@ -275,11 +275,16 @@ std::string describe_run(const Hdf5Reader& file, const RunOutcome& outcome) {
   const auto fact = [&](const char* name) {
     return file.text_attribute("provenance", name).value_or("?");
   };
+  const std::string state =
+      fact("world") == "simulation"
+          ? "simulation"
+          : fmt::format("{} at step {}",
+                        outcome.ended == "none" ? "not ended" : outcome.ended,
+                        outcome.step);
   std::string text = fmt::format(
-      "  {} at step {}: scheme {}, {}, workers {} ({})\n",
-      outcome.ended == "none" ? "not ended" : outcome.ended, outcome.step,
-      fact("scheme"), fact("model"),
-      file.int_attribute("provenance", "workers").value_or(0), fact("data"));
+      "  {}: scheme {}, {}, workers {} ({})\n", state, fact("scheme"),
+      fact("model"), file.int_attribute("provenance", "workers").value_or(0),
+      fact("data"));
   for (const char* table : {"train", "eval"}) {
     std::string values;
     for (const Hdf5Dataset& dataset : file.datasets()) {

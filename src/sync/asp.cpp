@@ -156,9 +156,9 @@ void Asp::check_counters() {
   order_.note_boundary(pushes);
 }
 
-void Asp::leave() {
+void Asp::leave(double rate) {
   gather();
-  SchemeBase::leave();
+  SchemeBase::leave(rate);
   await_pulled();
   Replica& mine = replica();
   mine.optimizer =

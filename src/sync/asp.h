@@ -43,7 +43,7 @@ class Asp : public SchemeBase {
   bool is_pulling() const override { return exchange_.is_in_flight(); }
   void quiesce() override;
   void gather() override;
-  void leave() override;
+  void leave(double rate) override;
   void finish(RunEnd) override { order_.write(); }
   void visit_state(StateVisitor& visitor) override;
   std::vector<SeriesInfo> series() const override { return stale_.series(); }

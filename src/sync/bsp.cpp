@@ -39,7 +39,7 @@ void Bsp::gradient_ready(const Bucket& bucket, const StepPlan&) {
   if (!clips_locally_) return start(bucket);
   held_back_.push_back(bucket);
   if (!bucket.is_last) return;
-  scale_by(context(), replica().gradients, clip(1));
+  scale_by(context(), replica().gradients, clip(1 / parts_.batch_weight()));
   for (const Bucket& held : held_back_) start(held);
   held_back_.clear();
 }

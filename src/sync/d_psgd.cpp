@@ -33,6 +33,11 @@ class DPsgd final : public GossipBase {
     add_terms(context(), replica().parameters.write(), 1, mixing_);
   }
 
+  void quiesce() override {
+    SchemeBase::quiesce();
+    times_.add(exchange_.quiesce());
+  }
+
  private:
   NeighbourExchange exchange_;
   std::vector<Term> mixing_;  // what is added to x

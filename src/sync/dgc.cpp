@@ -46,6 +46,7 @@ class Dgc final : public SchemeBase {
     if (is_sparse(parts.sync.compress)) {
       ratios = options_.warmup_ratios;
       residual_ = keep_range(Owner::kWorker, "residual");
+      unsent_ = residual_;
     }
     ratios.push_back(parts.sync.compress.ratio);
     int64_t max_words = 0;
@@ -61,14 +62,15 @@ class Dgc final : public SchemeBase {
 
   void update(const StepPlan& plan) override {
     const int64_t step = plan.worker_steps / size();
-    Compressor& compressor = compressor_at(step);
+    Compressor& compressor =
+        compressor_at((plan.worker_steps - parts_.began_at) / size());
     const bool clips_tensors = options_.clip > 0;
     if (clips_tensors) clip_tensors();
     const std::span<float> d =
         direction(clips_tensors ? ApplyParams{.rate = plan.rate,
                                               .momentum = plan.momentum,
                                               .is_decayed = true}
-                                : params_of(plan));
+                                : own_params_of(plan));
     times_.add(gather_->sum(compressor, d, residual_,
                             {parts_.seed, static_cast<uint64_t>(rank()),
                              static_cast<uint64_t>(step)}));
@@ -113,7 +115,7 @@ class Dgc final : public SchemeBase {
       const std::span<float> tensor =
           mine.gradients.span().subspan(entry.offset, entry.elems());
       clip_factor(context(), clip_factor_.data(), tensor, 1,
-                  options_.clip / std::sqrt(size()));
+                  parts_.batch_weight() * options_.clip / std::sqrt(size()));
       scale_by(context(), tensor, clip_factor_.data());
     }
   }
@@ -180,8 +182,9 @@ Keys dgc_keys() {
            .used_when = sparse},
           {.name = "dgc.warmup",
            .place = &DgcOptions::warmup,
-           .doc = "Length of the warm-up, divided equally among "
-                  "dgc.warmup_ratios; 0: one epoch for each.",
+           .doc = "Length of the warm-up from the start of the scheme or its "
+                  "phase, divided equally among dgc.warmup_ratios; 0: one "
+                  "epoch for each.",
            .low = 0,
            .used_when = {sparse[0], {"dgc.warmup_ratios", {}}}},
           {.name = "dgc.mask_momentum",

@@ -1,9 +1,13 @@
-// Elastic averaging SGD (Zhang, Choromanska & LeCun 2015), synchronous form:
+// Elastic averaging SGD (Zhang, Choromanska & LeCun 2015), synchronous:
 //
 //   x_i <- optimizer_i(x_i, g_i)                H times, own optimizer state
 //   d_i  = beta/N (x_i - c)                     c: the centre, x_0 at first
 //   x_i <- x_i - d_i
 //   c   <- c + sum_i d_i = c + beta (mean of x - c)
+//
+// Unlike in the paper's algorithm 1, the gradient of the step after an exchange
+// is that of the x_i which the exchange leaves; there it is that of the x_i
+// before, and both changes are added.
 //
 // The paper reports the centre: eval.model = centre. BatchNorm's running
 // statistics stay local; the centre is evaluated with their mean.

@@ -4,12 +4,17 @@
 //   x_new   = sum_j w_ij xhat_j - eta d_i       over neighbours and itself
 //   z_i     = (1 - t/2) x_i + (t/2) x_new
 //   q_i     = Q(z_i)                            to all neighbours
-//   xhat_j <- (1 - 2/t) xhat_j + (2/t) q_j      of sparse q_j: where it has
-//   x_i    <- x_new                             coordinates
+//   xhat_j <- (1 - 2/t) xhat_j + (2/t) q_j
+//   x_i    <- x_new
+//
+// The paper's Q is unbiased, as random_k is without compress.biased. Of
+// messages that are sparse and biased, xhat_j takes the coordinates that they
+// have and keeps the others, as in the CHOCO-SGD code.
 //
 // xhat_j, a worker's estimate of each neighbour and everyone's estimate of the
 // worker itself, starts as x_0. Sending the q_j overlaps with the next step's
 // computation.
+#include "ops/elementwise.h"
 #include "sync/gossip_base.h"
 #include "sync/kinds.h"
 
@@ -18,7 +23,10 @@ namespace {
 
 class EcdPsgd final : public CompressedGossip {
  public:
-  explicit EcdPsgd(const SchemeParts& parts) : CompressedGossip(parts) {
+  explicit EcdPsgd(const SchemeParts& parts)
+      : CompressedGossip(parts),
+        is_zero_unless_sent_(parts.sync.compress.kind == "random_k" &&
+                             !parts.sync.compress.biased) {
     const auto add = [&](double weight, std::span<float> xhat) {
       xhat_.push_back(xhat);
       mixing_.push_back({static_cast<float>(weight), xhat});
@@ -50,12 +58,18 @@ class EcdPsgd final : public CompressedGossip {
 
  private:
   void take_in() override {
-    const double share = 2.0 / static_cast<double>(round());
-    blend(xhat_[0], own(), 1 - share, share);
-    for (int j = 0; j < degree(); ++j)
-      blend(xhat_[1 + j], from(j), 1 - share, share);
+    take_in(xhat_[0], own());
+    for (int j = 0; j < degree(); ++j) take_in(xhat_[1 + j], from(j));
   }
 
+  void take_in(std::span<float> xhat, Q q) {
+    const double share = 2.0 / static_cast<double>(round());
+    if (is_zero_unless_sent_)
+      scale(context(), xhat, static_cast<float>(1 - share));
+    blend(xhat, q, is_zero_unless_sent_ ? 1 : 1 - share, share);
+  }
+
+  const bool is_zero_unless_sent_;      // a coordinate of q_j
   std::vector<std::span<float>> xhat_;  // its own, then by neighbour
   std::vector<Term> mixing_;            // sum_j w_ij xhat_j
 };

@@ -26,10 +26,12 @@ class EfSignSgd final : public SchemeBase {
                               {.kind = "sign"},
                               parts.model.parameters())),
         gather_(parts, sign_->message_words()),
-        residual_(keep_range(Owner::kWorker, "residual")) {}
+        residual_(keep_range(Owner::kWorker, "residual")) {
+    unsent_ = residual_;
+  }
 
   void update(const StepPlan& plan) override {
-    const std::span<float> d = direction(params_of(plan));
+    const std::span<float> d = direction(own_params_of(plan));
     times_.add(gather_.sum(*sign_, d, residual_, {}));  // nothing is random
     axpy(context(), replica().parameters.write(),
          static_cast<float>(-plan.rate / size()), d);

@@ -48,6 +48,13 @@ class NeighbourExchange {
   void drain();
   bool is_under_way() const { return state_ == State::kUnderWay; }
 
+  // Where rounds begin and end within an update: waits at a boundary for the
+  // messages between devices, as finish() of the next round would. Returns
+  // where the time of the last round went.
+  SyncTimes quiesce() {
+    return on_device_ ? on_device_->quiesce() : SyncTimes{};
+  }
+
   std::span<const float> incoming(int slot) const;
   double note(int slot) const { return notes_[slot]; }
   // Returns `outgoing` as its receivers see it. With fp32, the range itself.

@@ -37,8 +37,9 @@ class LocalSgd final : public SchemeBase {
   StepPlan next(const Word& mine) override {
     const StepPlan plan = SchemeBase::next(mine);
     is_together_ =
-        !plan.stop && static_cast<double>(plan.worker_steps / size()) <
-                          options_.start.steps(parts_.steps_per_epoch);
+        !plan.stop &&
+        static_cast<double>((plan.worker_steps - parts_.began_at) / size()) <
+            options_.start.steps(parts_.steps_per_epoch);
     return plan;
   }
 
@@ -128,7 +129,7 @@ Keys local_sgd_keys() {
            .used_when = with_momentum},
           {.name = "local_sgd.start",
            .place = &LocalSgdOptions::start,
-           .doc = "Length of an initial phase in which gradients are averaged "
+           .doc = "Length of an initial part in which gradients are averaged "
                   "every step (post-local SGD).",
            .low = 0},
           {.name = "local_sgd.batchnorm",

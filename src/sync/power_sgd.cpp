@@ -99,6 +99,7 @@ PowerSgd::PowerSgd(const SchemeParts& parts)
       residual_(keep_range(Owner::kWorker, "residual")),
       p_(make_range(layout_.p_elems)),
       q_(make_range(layout_.q_elems)) {
+  unsent_ = residual_;
   int64_t largest = 0;
   for (const Matrix& matrix : layout_.matrices)
     largest = std::max(largest, rank_ * matrix.cols);

@@ -126,9 +126,11 @@ struct SchemeParts {
   const Schedule& schedule;  // of this worker
   uint64_t seed = 1;
   int64_t total_steps = 0;     // of the run: worker_steps / N
+  int64_t began_at = 0;        // worker_steps before the scheme's first step
   double steps_per_epoch = 1;  // likewise
-  // This worker's samples per step, relative to the mean over all workers.
-  double batch_weight = 1;
+  // By rank: samples per step, relative to the mean over the workers whose
+  // gradients are averaged. Empty: alike. Outlives the scheme.
+  std::span<const double> batch_weights = {};
   // Between the workers' devices; null: through host memory.
   DeviceCollectives* collectives = nullptr;
   // In virtual time, on the device that all workers share; null: through host
@@ -137,6 +139,10 @@ struct SchemeParts {
   SharedStop* shared_stop = nullptr;   // of workers of one process; else null
   std::string directory = {};          // of the run: asp.record writes there
   std::span<const Phase> phases = {};  // sync_switch; outlives the scheme
+
+  double batch_weight() const {
+    return batch_weights.empty() ? 1 : batch_weights[endpoint.rank()];
+  }
 };
 
 enum class RunEnd : uint8_t { kLastStep, kTarget };
@@ -184,8 +190,9 @@ class Scheme {
   // replica. Not training, so it takes no time of a row. Collective.
   virtual void gather() {}
   // Quiesced: merges the replicas into the one model, optimizer and statistics
-  // from which another scheme starts, equal on all workers. Collective.
-  virtual void leave() = 0;
+  // from which another scheme starts, equal on all workers. `rate` is that of a
+  // step now. Collective.
+  virtual void leave(double rate) = 0;
   // At the end of the run's last segment, gathered: after the last step,
   // applies what the published form does to the final model. A run that ended
   // at its target may go on, so its model stays as it is. Collective.

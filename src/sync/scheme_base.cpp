@@ -43,10 +43,10 @@ void refuse_bf16(const SchemeRequest& request,
 }
 
 void weigh_by_samples(const SchemeParts& parts, const Bucket& bucket) {
-  if (parts.batch_weight == 1) return;
+  if (parts.batch_weight() == 1) return;
   scale(parts.context,
         parts.replica.gradients.span().subspan(bucket.offset, bucket.elems),
-        static_cast<float>(parts.batch_weight));
+        static_cast<float>(parts.batch_weight()));
 }
 
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period) {
@@ -100,6 +100,12 @@ ApplyParams SchemeBase::params_of(const StepPlan& plan, double grad_scale) {
           .momentum = plan.momentum,
           .grad_scale = grad_scale,
           .clip_factor = clip(grad_scale)};
+}
+
+ApplyParams SchemeBase::own_params_of(const StepPlan& plan) {
+  return {.rate = plan.rate,
+          .momentum = plan.momentum,
+          .clip_factor = clip(1 / parts_.batch_weight())};
 }
 
 void SchemeBase::step_locally(ApplyParams params) {
@@ -192,8 +198,13 @@ void SchemeBase::quiesce() {
   times_.add(reducer_->quiesce());
 }
 
-void SchemeBase::leave() {
+void SchemeBase::leave(double rate) {
   Replica& mine = replica();
+  if (!unsent_.empty()) {
+    average(world_, {{unsent_}});
+    axpy(context(), mine.parameters.write(), static_cast<float>(-rate),
+         unsent_);
+  }
   if (owners_.parameters == Owner::kWorker)
     average(world_, {{mine.parameters.write()}});
   if (owners_.buffers == Owner::kWorker && !mine.buffers.empty())

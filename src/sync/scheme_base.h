@@ -32,7 +32,7 @@ class SchemeBase : public Scheme {
   StepPlan next(const Word& mine) override;
   void quiesce() override;
   // Averages what is not shared.
-  void leave() override;
+  void leave(double rate) override;
   void evaluation_model(EvalModel which,
                         std::span<float> parameters,
                         std::span<float> buffers) override;
@@ -68,6 +68,9 @@ class SchemeBase : public Scheme {
   // Returns what the optimizer needs for a step with the gradients times
   // `grad_scale`, clipped by optimizer.clip_norm.
   ApplyParams params_of(const StepPlan& plan, double grad_scale = 1);
+  // The same for the gradients of the worker's own samples, which are weighed
+  // by their number: clip_norm bounds them without this weight.
+  ApplyParams own_params_of(const StepPlan& plan);
   // Applies the optimizer to the local replica with the local gradient.
   void step_locally(ApplyParams params);
   void step_locally(const StepPlan& plan) { step_locally(params_of(plan)); }
@@ -117,6 +120,9 @@ class SchemeBase : public Scheme {
   std::unique_ptr<Pace> pace_;
   std::unique_ptr<Reducer> reducer_;
   SyncTimes times_;
+  // Error feedback: this worker's directions that were not sent yet, which
+  // leave() applies. Empty if there is none.
+  std::span<float> unsent_;
 
  private:
   ReplicaOwners owners_;

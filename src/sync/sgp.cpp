@@ -68,6 +68,11 @@ class Sgp final : public SchemeBase {
     if (weight_ != 1) scale(context(), x, static_cast<float>(1 / weight_));
   }
 
+  void quiesce() override {
+    SchemeBase::quiesce();
+    times_.add(exchange_.quiesce());
+  }
+
   std::vector<SeriesInfo> series() const override {
     return {{.name = "push_sum_weight",
              .unit = "1",

@@ -19,6 +19,7 @@ SyncSwitch::SyncSwitch(const SchemeParts& parts)
     : parts_(parts),
       rank_(parts.endpoint.rank()),
       size_(parts.endpoint.size()),
+      all_weights_(parts.batch_weights),
       optimizer_(parts.optimizer),
       work_left_(phase_lengths(parts.sync.sync_switch,
                                parts.endpoint.size(),
@@ -52,6 +53,11 @@ int SyncSwitch::num_active() const {
          std::accumulate(setting_.removed.begin(), setting_.removed.end(), 0);
 }
 
+double SyncSwitch::rate_factor() const {
+  return syncopate::rate_factor(parts_.sync.sync_switch.lr_rule,
+                                averages_gradients() ? num_active() : 0, size_);
+}
+
 bool SyncSwitch::averages_gradients() const {
   return scheme_info(phase().sync.scheme).averages_gradients;
 }
@@ -60,6 +66,7 @@ void SyncSwitch::build() {
   inner_.reset();
   follower_.reset();
   built_ = setting_;
+  weigh_workers();
   const Phase& now = phase();
   parts_.replica.optimizer =
       hand_over(parts_.context, std::move(parts_.replica.optimizer), optimizer_,
@@ -77,8 +84,9 @@ void SyncSwitch::build() {
       .schedule = now.schedule,
       .seed = parts_.seed,
       .total_steps = parts_.total_steps,
+      .began_at = began_at_,
       .steps_per_epoch = parts_.steps_per_epoch,
-      .batch_weight = parts_.batch_weight,
+      .batch_weights = parts_.batch_weights,
       .collectives = may_use_devices ? parts_.collectives : nullptr,
       .shared_sums = parts_.shared_sums,
       .shared_stop = parts_.shared_stop,
@@ -94,6 +102,16 @@ void SyncSwitch::build() {
     follower_ = std::make_unique<Lockstep>(
         parts_.endpoint, parts_.endpoint.world_group(), 1, num_active(),
         told_step_seconds(parts_.sync));
+}
+
+// Relative to the mean over those that are active.
+void SyncSwitch::weigh_workers() {
+  if (parts_.batch_weights.empty()) return;
+  double sum = 0;
+  for (const int rank : active()) sum += all_weights_[rank];
+  active_weights_.assign(all_weights_.begin(), all_weights_.end());
+  for (double& weight : active_weights_) weight *= num_active() / sum;
+  parts_.batch_weights = active_weights_;
 }
 
 Ranks SyncSwitch::active() const {
@@ -124,7 +142,9 @@ void SyncSwitch::enter_next_phase() {
 
 Time SyncSwitch::change(int64_t done) {
   times_.add(inner_->take_times());
-  inner_->leave();  // a part of the change, whose time counts as a whole
+  // A part of the change, whose time counts as a whole.
+  inner_->leave(phase().schedule.rate(static_cast<double>(done) / size_) *
+                rate_factor());
   earlier_steps_ += inner_->steps_done();
   using Known = StragglerDetector::Known;
   if (setting_.is_episode != 0 || work_left_[setting_.phase] <= 0) {
@@ -245,9 +265,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
   const auto* const bsp = dynamic_cast<const Bsp*>(inner_.get());
   if (taken_++ > 0 && bsp != nullptr && !is_removed() && watches_workers())
     look_for_stragglers(bsp->step_seconds());
-  inner_plan_.rate *=
-      rate_factor(parts_.sync.sync_switch.lr_rule,
-                  averages_gradients() ? num_active() : 0, size_);
+  inner_plan_.rate *= rate_factor();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
   StepPlan plan = inner_plan_;
   plan.step += earlier_steps_;

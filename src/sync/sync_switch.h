@@ -50,7 +50,7 @@ class SyncSwitch final : public Scheme {
   bool is_pulling() const override { return inner_->is_pulling(); }
   void quiesce() override {}  // next() has quiesced before it says stop
   void gather() override { inner_->gather(); }
-  void leave() override { inner_->leave(); }
+  void leave(double rate) override { inner_->leave(rate); }
   void finish(RunEnd end) override { inner_->finish(end); }
   void evaluated(double loss, double metric) override;
   void evaluation_model(EvalModel which,
@@ -86,8 +86,10 @@ class SyncSwitch final : public Scheme {
   }
   int num_active() const;
   bool averages_gradients() const;
+  double rate_factor() const;  // of the scheme at work
 
   void build();  // inner_ of the setting
+  void weigh_workers();
   void begin_inner(int64_t from, Time earliest);
   StepPlan follow(const Word& mine);  // for a removed worker
   double seen_step_s(const Word& mine) const;
@@ -114,7 +116,10 @@ class SyncSwitch final : public Scheme {
   std::unique_ptr<Scheme> inner_;
   std::unique_ptr<Lockstep> follower_;  // for a removed worker
   std::unique_ptr<LinkProbe> probe_;    // while workers are watched
-  OptimizerOptions optimizer_;          // from which replica.optimizer was made
+  // By rank, as parts.batch_weights: among all workers, among active ones.
+  std::span<const double> all_weights_;
+  std::vector<double> active_weights_;
+  OptimizerOptions optimizer_;  // from which replica.optimizer was made
 
   std::vector<int64_t> work_left_;  // worker_steps by phase
   int64_t began_at_ = 0;            // worker_steps at the last change

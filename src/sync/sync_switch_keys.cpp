@@ -25,7 +25,9 @@ Keys online_keys() {
       {.name = "sync_switch.threshold",
        .place = &SyncSwitchOptions::threshold,
        .doc = "A straggler's throughput is below the mean by more than "
-              "this many standard deviations.",
+              "this many standard deviations. With 1 or more, as published, "
+              "neither one of two workers nor a slow half of all is ever a "
+              "straggler.",
        .low = 0,
        .used_when = on_line},
       {.name = "sync_switch.min_slowdown",

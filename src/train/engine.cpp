@@ -184,11 +184,15 @@ void plan_scheme(Engine& engine) {
   for (const Options& phase : engine.phases) check(phase);
   for (size_t i = 1; i < engine.phases.size(); ++i)
     refuse(momentum_mistake(options, engine.phases[i - 1], engine.phases[i]));
-  if (engine.input.given.contains("run.audit") && options.run.audit.value > 0 &&
-      !keeps_replicas_equal(options.sync))
+  const auto audit = engine.input.resolved.find("run.audit");
+  if (options.run.audit.value == 0 || keeps_replicas_equal(options.sync) ||
+      audit == engine.input.resolved.end())
+    return;
+  if (engine.input.given.contains("run.audit"))
     refuse(
         "run.audit: sync_switch.order has a scheme under which replicas are "
         "not equal, expected 0");
+  audit->second = "0";  // the input as it was used is an input, too
 }
 
 // Starts the OpenMP threads of this process. If libgomp cannot start a thread,
@@ -211,8 +215,10 @@ double Engine::scaled_lr(const Options& of, int rank) const {
   if (of.optimizer.lr_factor == "graph" &&
       scheme_info(of.sync.scheme).uses_topology)
     neighbours = make_topology(of.sync.topology, workers).scaling(rank);
-  return scaled_rate(of.optimizer, options.data.batch_of(rank), workers,
-                     neighbours);
+  const double mean_batch =
+      static_cast<double>(samples_a_step) /
+      static_cast<double>(workers * options.data.accumulate);
+  return scaled_rate(of.optimizer, mean_batch, workers, neighbours);
 }
 
 Schedule Engine::schedule_of(const Options& of, int rank) const {
@@ -252,18 +258,11 @@ int64_t Engine::next_boundary(int64_t worker_steps) const {
   return until;
 }
 
-double Engine::batch_weight(int rank) const {
-  return static_cast<double>(options.data.batch_of(rank) *
-                             options.data.accumulate * workers) /
-         static_cast<double>(samples_a_step);
-}
-
 double Engine::loss_samples(int rank) const {
   const auto own = static_cast<double>(options.data.batch_of(rank) *
                                        options.data.accumulate);
-  return scheme_info(options.sync.scheme).averages_gradients
-             ? own / batch_weight(rank)
-             : own;
+  const double mean = static_cast<double>(samples_a_step) / workers;
+  return scheme_info(options.sync.scheme).averages_gradients ? mean : own;
 }
 
 namespace {
@@ -296,6 +295,11 @@ void count_workers(const Session& session, Engine& engine) {
   for (int rank = 0; rank < engine.workers; ++rank)
     engine.samples_a_step +=
         options.data.batch_of(rank) * options.data.accumulate;
+  for (int rank = 0; rank < engine.workers && !batches.empty(); ++rank)
+    engine.batch_weights.push_back(
+        static_cast<double>(options.data.batch_of(rank) *
+                            options.data.accumulate * engine.workers) /
+        static_cast<double>(engine.samples_a_step));
   const bool goes_on = engine.saved && engine.saved->goes_on();
   engine.length_workers =
       goes_on ? engine.saved->length_workers : engine.workers;

@@ -34,6 +34,8 @@ struct Engine : Setup {
   // for what, and a batch size that fits. Empty if it fits.
   std::string memory_shortage;
   int64_t samples_a_step = 0;  // of all workers
+  // By rank: samples per step, relative to their mean. Empty: alike.
+  std::vector<double> batch_weights;
   // sync_switch: the options of each phase, with the phase's own sync.scheme.
   std::vector<Options> phases;
   bool has_passes = true;
@@ -44,11 +46,9 @@ struct Engine : Setup {
   std::vector<int64_t> steps_begun;
 
   // The rate of a worker's first step after warm-up: optimizer.lr, scaled by
-  // optimizer.lr_scale according to its batch and its neighbours.
+  // optimizer.lr_scale according to the mean batch and its neighbours.
   double scaled_lr(const Options& of, int rank) const;
   Schedule schedule_of(const Options& of, int rank) const;
-  // A worker's samples per step, relative to the mean over all workers.
-  double batch_weight(int rank) const;
   // The divisor of the sum of a worker's sample gradients.
   double loss_samples(int rank) const;
   // The bf16 copies of weights that a replica keeps; null: none.

@@ -139,13 +139,21 @@ std::string text_of(const MemoryPlan& plan) {
                      bytes_text(plan.replicas), bytes_text(plan.batches));
 }
 
+// Ranks that share a GPU get equal parts of it.
+MemoryLeft gpu_memory_left(const Session& session, const Device& device) {
+  const int gpus = std::max(1, cuda_device_count());
+  const int ranks_a_gpu = (session.local_size() + gpus - 1) / gpus;
+  return {std::min(device.free_bytes(), device.total_bytes() / ranks_a_gpu),
+          ranks_a_gpu > 1 ? "the memory of the GPU, which ranks share"
+                          : "the memory of the GPU"};
+}
+
 }  // namespace
 
 void plan_memory(const Session& session, Engine& engine) {
   const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
-  const MemoryLeft left =
-      is_cuda ? MemoryLeft{engine.device->free_bytes(), "the memory of the GPU"}
-              : host_memory_left(session.local_size());
+  const MemoryLeft left = is_cuda ? gpu_memory_left(session, *engine.device)
+                                  : host_memory_left(session.local_size());
   Planner planner(session, engine);
   const MemoryPlan wanted =
       planner.plan(engine.options.data.batch, engine.options.eval.batch);

@@ -29,7 +29,8 @@ Trainer::Trainer(Session& session,
       step_(engine, endpoint, collectives, directory.path().string()),
       scheme_(step_.scheme()),
       recorder_(session, engine, endpoint, scheme_, step_.replica(), results),
-      best_(engine) {}
+      best_(engine),
+      task_guard_{endpoint, collectives} {}
 
 void Trainer::enter(Stage stage) {
   step_.enter(stage, scheme_.steps_done());

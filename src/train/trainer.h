@@ -114,7 +114,7 @@ class Trainer {
   bool lacks_end_ = false;          // lacks_end() of the checkpoint
   StopRequest stop_ = StopRequest::kNone;  // asked of this worker
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
-  TaskGuard task_guard_{endpoint_};
+  TaskGuard task_guard_;
 };
 
 }  // namespace syncopate

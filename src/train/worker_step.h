@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "comm/device_collectives.h"
 #include "optim/moving_average.h"
 #include "sync/bucket.h"
 #include "sync/scheme.h"
@@ -47,11 +48,16 @@ struct StepCost {
 
 // Ends an endpoint's tasks if an exception destroys their owner, before the
 // objects that they use are destroyed. Must be the owner's last member.
+// `collectives` may be null: devices may wait in them for a peer that is gone,
+// and tasks for their devices.
 struct TaskGuard {
   Endpoint& endpoint;
+  DeviceCollectives* collectives = nullptr;
   int exceptions = std::uncaught_exceptions();
   ~TaskGuard() {
-    if (std::uncaught_exceptions() > exceptions) endpoint.abandon_tasks();
+    if (std::uncaught_exceptions() <= exceptions) return;
+    if (collectives != nullptr) collectives->abort();
+    endpoint.abandon_tasks();
   }
 };
 

@@ -1,5 +1,6 @@
 #include "watch/watchdog.h"
 
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -46,6 +47,7 @@ constexpr double kTurnToSpeakS = 3;
 constexpr double kAgreeToLeaveS = 0.3;
 constexpr double kLongestWordsS = 5;  // for a rank that fails alone
 constexpr double kSlowStorageS = 60;
+constexpr double kLongestEndS = 9;
 constexpr int kShownOperations = 3;  // if no file can take them
 // Lines of all ranks together; all of it crosses every connection.
 constexpr size_t kMostOperations = 16384;
@@ -54,6 +56,15 @@ void (*tell_launcher)(int) = nullptr;
 
 void nap(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
+
+// An MPI library may abort a process that finds its peer gone, such as UCX
+// while it reads the peer's memory. The thread that does so sleeps for long
+// enough for the watchdogs to say who died; then abort() goes on.
+void sleep_before_abort(int /*signal*/) {
+  timespec left{static_cast<time_t>(kLongestEndS), 0};
+  while (::nanosleep(&left, &left) != 0) {
+  }
 }
 
 // May block the calling thread on the reader of stderr.
@@ -103,6 +114,11 @@ Watchdog::Watchdog(int rank, std::vector<RankCard> cards, int listener)
       cards_(cards),
       ring_(rank, std::move(cards), listener),
       answers_(cards_.size()) {
+  struct sigaction action {};
+  action.sa_handler = &sleep_before_abort;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESETHAND;
+  sigaction(SIGABRT, &action, nullptr);
   start_without_signals([this] { thread_main(); }).detach();
 }
 
@@ -388,7 +404,6 @@ void Watchdog::go_on_ending() {
                  : kTurnToSpeakS + 0.1 * static_cast<double>(std::min(
                                              below - 1, std::ptrdiff_t{9}));
   if (end_->subject != rank_ && waited_s >= turn_s + collect_s) speak();
-  constexpr double kLongestEndS = 9;
   if (waited_s > kLongestEndS) exit_with(end_->code);
 }
 

@@ -32,7 +32,8 @@ void tell_before_exit(void (*tell)(int code));
 class Watchdog {
  public:
   // `cards` holds those of all ranks, at least two. Starts the thread; the
-  // object must live until the process ends.
+  // object must live until the process ends. From here on abort() takes 9 s,
+  // in which a verdict may end the process.
   Watchdog(int rank, std::vector<RankCard> cards, int listener);
 
   // Judges hangs from here on; before, only deaths and stops.

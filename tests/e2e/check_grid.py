@@ -90,6 +90,16 @@ def equal(*_):
     return 0.5
 
 
+def chosen_from(grid, accuracies):
+    """The grid's values and those beyond it have these accuracies, in order."""
+    values = [float(word) for word in grid.removeprefix("auto").split()]
+    while len(values) < len(accuracies):
+        values.append(values[-1] ** 2 / values[-2])
+    found = dict(zip(values, accuracies))
+    return MadeUp("optimizer.lr", grid,
+                  lambda value, _: found.get(value)).tune()
+
+
 def check_limits():
     case = MadeUp("optimizer.momentum", "auto 0.5 0.8", larger).tune()
     expect(case.tried(), ["0.5", "0.8", "0.9412", "0.9846", "0.9961",
@@ -122,14 +132,36 @@ def check_ties():
     case = MadeUp("local_sgd.steps", "auto 1 2 4", equal).tune()
     expect(case.tried(), ["1", "2", "4"], "nothing to follow")
     expect(case.chosen(), ("2", "flat: all values are equally good"), "equal")
-    for accuracies, best in (((0.5, 0.5, 0.3), "0.1"),
-                             ((0.3, 0.5, 0.5), "0.5"),
-                             ((0.5, 0.5, None), "0.1")):
-        found = dict(zip((0.02, 0.1, 0.5), accuracies))
-        case = MadeUp("optimizer.lr", "auto 0.02 0.1 0.5",
-                      lambda value, _, found=found: found.get(value)).tune()
-        expect((case.tried(), case.chosen()[0]),
-               (["0.02", "0.1", "0.5"], best), f"{accuracies}")
+    low = "0.02 and 0.1 are equally good; 0.1 taken"
+    high = "0.1 and 0.5 are equally good; 0.1 taken"
+    for accuracies, remark in (((0.5, 0.5, 0.3), low), ((0.3, 0.5, 0.5), high),
+                               ((0.5, 0.5, None), low)):
+        case = chosen_from("auto 0.02 0.1 0.5", accuracies)
+        expect((case.tried(), case.chosen()),
+               (["0.02", "0.1", "0.5"], ("0.1", remark)), f"{accuracies}")
+    for accuracies, chosen in (
+            ((0.3, 0.5, 0.5, 0.3),
+             ("0.1", "0.1 and 0.5 are equally good; 0.1 taken")),
+            ((0.5, 0.5, 0.5, 0.3),
+             ("0.1", "0.02, 0.1 and 0.5 are equally good; 0.1 taken")),
+            ((0.5, 0.3, 0.2, 0.5),
+             ("0.02", "0.02 and 2 are equally good; 0.02 taken; at the edge of "
+              "the grid"))):
+        case = chosen_from("0.02 0.1 0.5 2", accuracies)
+        expect(case.chosen(), chosen, f"{accuracies}")
+    case = chosen_from("0.02 0.1", (0.5, 0.5))
+    expect(case.chosen(), ("0.02", "flat: all values are equally good"),
+           "the smaller one")
+    # A best value inside does not keep the grid from following one at an edge.
+    case = chosen_from("auto 1 2 4 8 16", (0.3, 0.5, 0.3, 0.3, 0.5, 0.4))
+    expect((case.tried(), case.chosen()),
+           (["1", "2", "4", "8", "16", "32"],
+            ("2", "2 and 16 are equally good; 2 taken")), "inside and outside")
+    # A value beyond the grid that equals the edge becomes the edge.
+    case = chosen_from("auto 1 2 4", (0.2, 0.3, 0.4, 0.5, 0.5))
+    expect((case.tried(), case.chosen()),
+           (["1", "2", "4", "8", "16"],
+            ("8", "8 and 16 are equally good; 8 taken")), "extended to a tie")
 
 
 def check_lines():

@@ -77,7 +77,8 @@ def main(path, settings):
         if scheme == "asp":
             table(file, "sync", {
                 "step": when["step"], "worker_steps": when["worker_steps"],
-                "staleness": (per_worker * np.arange(1, workers + 1), "1"),
+                "staleness": (per_worker * np.arange(1, workers + 1),
+                              "updates"),
                 "phase": (count % 2, "1")})
         provenance = file.create_group("provenance")
         provenance.attrs["input"] = text

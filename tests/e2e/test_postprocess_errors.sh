@@ -38,6 +38,13 @@ JSON
   ends_with 64 '^error: .* \(--help\)$' "$PYTHON" "$script" --no-such-option
 done
 
+# The system's Python is no way out where it is the one that lacks a package.
+ends_with 66 'or PyPI.s h5py$' /usr/bin/python3 -S -E -c '
+import sys
+sys.path.insert(0, sys.argv[1])
+import packages
+import h5py' "$source_dir/postprocess"
+
 # These read no results, so they do without h5py.
 for script in tune_gamma import_bert; do
   ends_with 64 '^error: the following arguments are required' "$PYTHON" -c '

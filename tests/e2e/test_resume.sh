@@ -135,6 +135,11 @@ python "$here/compare_runs.py" runs/wrn-whole runs/wrn-cut || fail "wrn-cut diff
 expect_code 0 "$SYNCOPATE" train runs/whole/input.ini --run.directory=echoed
 python "$here/compare_runs.py" runs/whole echoed/whole ||
   fail "a run from the echoed input differs"
+# Where phases do not keep replicas equal, audits are off.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=phases \
+  --sync.scheme=sync_switch --sync_switch.order=bsp,local_sgd \
+  --sync_switch.fractions=0.5,0.5
+expect_code 0 "$SYNCOPATE" validate runs/phases/input.ini
 cp runs/whole/input.ini before.ini
 expect_code 65 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=whole \
   --optimizer.lr=0.5

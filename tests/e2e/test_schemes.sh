@@ -243,6 +243,14 @@ for scheme in bsp ef_sign_sgd dgc power_sgd; do
     --data.batch_by_worker=4,8,12 --run.name="unlike-$scheme" \
     --sync.scheme=$scheme $(scheme_keys $scheme) --data.partition=interleaved
 done
+# All have the rate of the mean batch, 8; the audit would find other replicas.
+rate=$(sed -n 's/^lr = //p' logistic.ini)
+expect_code 0 "$SYNCOPATE" train logistic.ini --run.workers=3 --run.steps=6 \
+  --data.batch_by_worker=4,8,12 --run.name=scaled --run.audit=2 \
+  --optimizer.lr_scale=linear --optimizer.lr_factor=1 --optimizer.base_batch=16 \
+  --optimizer.lr="$(awk "BEGIN { print 2 * $rate }")" --data.partition=interleaved
+python "$here/compare_states.py" --parameters --tolerance=1e-6 \
+  runs/unlike-bsp runs/scaled || fail "the rate is not that of the mean batch"
 expect_code 0 "$SYNCOPATE" train logistic.ini --run.workers=1 --run.steps=6 \
   --data.batch=24 --run.name=one-batch
 expect_code 0 "$SYNCOPATE" train logistic.ini --run.workers=3 --run.steps=6 \

@@ -134,7 +134,7 @@ rows = {(row["cell"], row["seed"]): row
 for (cell, seed), row in rows.items():
     with h5py.File(f"studied/short/final/{cell}-seed{seed}/results.h5") as file:
         found = sum((row["cell"], row["seed"]) == (cell, seed) for row in curves)
-        assert found == np.isfinite(file["eval/loss"][()]).sum(), (cell, found)
+        assert found == np.isfinite(file["eval/accuracy"][()]).sum(), (cell, found)
         if cell == "bad":
             assert row["state"] == "diverged", row
             continue

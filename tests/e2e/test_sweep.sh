@@ -108,6 +108,7 @@ shows '^tune: 1 of 9 runs is there$' "$scratch/out"
   fail "not four final runs: $(ls swept/final)"
 shows '^bad +diverged +diverged +diverged +-$' swept/tuning.txt
 shows '^bad: diverges with every value of the grid$' swept/tuning.txt
+shows '^with seed 11 \(jobs/sweep.sh, tiny.sweep\)$' swept/tuning.txt
 
 # The choice, from the results files; final runs have it, on the test set.
 python - swept >choice.out <<'END' || fail "the choice: $(cat choice.out)"
@@ -122,6 +123,7 @@ def read(name):
 
 assert read("tune/bsp-0.02-seed11")[2] == 1, "the stopped run did not resume"
 table = open(f"{sys.argv[1]}/tuning.txt").read()
+comparison = open(f"{sys.argv[1]}/comparison.md").read()
 for variant in ("bsp", "local"):
     runs = {value: read(f"tune/{variant}-{value}-seed11")
             for value in ("0.02", "0.1")}
@@ -134,6 +136,8 @@ for variant in ("bsp", "local"):
     assert row == [variant, "diverged", *shown, best], (row, shown, best)
     is_edge = f"{variant}: at the edge of the grid" in table
     assert is_edge == (best == "0.02"), table
+    note = f"- note: {variant}: optimizer.lr is at the edge of its grid\n"
+    assert is_edge == (note in comparison), comparison
     for seed in "12":
         text, values, _ = read(f"final/{variant}-seed{seed}")
         assert f"lr = {best}\n" in text and "on = test" in text, text
@@ -215,6 +219,12 @@ shows '^tune: beyond the grid: bsp 0.9412$' "$scratch/out"
 shows '^bsp: at the edge of the grid, which was extended' momentum/tuning.txt
 expect_code 0 sweep momentum.sweep --jobs=2 "${easy[@]}"
 shows '^final: 1 of 1 run is there$' "$scratch/out"
+# The comparison repeats that warning, above its table.
+note='note: bsp: optimizer.momentum is at the edge of its grid'
+[[ $(head -n 1 momentum/comparison.md) == "- $note" ]] ||
+  fail "no note: $(cat momentum/comparison.md)"
+shows "^$note\$" "$scratch/out"
+shows '^verdict: ' <(tail -n 1 "$scratch/out")
 
 # Where runs go: a leading runs/, or no directory, follows SYNCOPATE_RUNS.
 # goes_to FOLDER RUNS SED-COMMAND
@@ -282,8 +292,44 @@ refuses 65 'run.steps was \(unset\), is 30 now' tiny.sweep --run.threads=1 \
   --run.steps=30
 sed 's/steps=4/steps=8/' tiny.sweep >other.sweep
 refuses 65 'local-1e6-seed11: local_sgd.steps was 4, is 8' other.sweep --run.threads=1
-echo "" >>base.ini
-refuses 65 'holds runs of an other base.ini' tiny.sweep
+cp base.ini saved.ini
+sed -i '1i# A comment.\n\n' base.ini
+sed -i 's/^noise = 2/\n&   # and one more/' base.ini
+expect_code 0 sweep tiny.sweep
+sed -i 's/^noise = 2/noise = 3/' base.ini
+refuses 65 'holds runs of another version of base.ini: remove it' tiny.sweep
+mv saved.ini base.ini
+
+# A dry run refuses what the start refuses, without tuning too.
+sed -e '/^\[tune\]/,/^overrides = eval/d; /^\(bsp\|bad\) =/d; /^overrides = "run/d' \
+  -e 's/= swept/= untuned/; s/^\(seeds = 1\) 2/\1/' tiny.sweep >untuned.sweep
+expect_code 0 sweep untuned.sweep
+sed -i 's/steps=4/steps=8/' untuned.sweep
+for words in --dry-run ''; do
+  refuses 65 'local-seed1: local_sgd.steps was 4, is 8 now' untuned.sweep \
+    --run.threads=1 $words
+done
+
+# Every point of a sweep of simulations is validated first, with its progress.
+cat >points.sweep <<'END'
+[sweep]
+input = base.ini
+directory = points
+command = simulate
+[final]
+seeds = 1
+[over]
+network.mbit_s = 10 20 30 40 50
+run.workers = 2 4 6
+local_sgd.steps = 1 2 0
+[variants]
+fast = sync.scheme=local_sgd compute.step_s=0.1
+slow = sync.scheme=local_sgd compute.step_s=0.2
+END
+expect_code 65 sweep points.sweep --jobs=2
+shows '^points: validated 20 of 22 variants$' "$scratch/out"
+shows '^error: variant fast-steps-0: .*local_sgd.steps' "$scratch/err"
+[[ ! -e points ]] || fail "simulations started with a bad point among them"
 # What would be unfair, and slips.
 refuse_line() { # refuse_line PATTERN SED-COMMAND
   sed "$2; s/= swept/= elsewhere/" tiny.sweep >wrong.sweep
@@ -297,12 +343,21 @@ refuse_line 'variant bsp: .*bspp.*did you mean bsp' 's/=bsp/=bspp/'
 refuse_line 'tune.grid: 1 1.0: different numbers' 's/= 1e6.*/= 1 1.0/'
 refuse_line 'tune.grid: auto 0: auto and two numbers > 0' 's/= 1e6.*/= auto 0/'
 refuse_line 'tune.metric: missing' '/^metric/d'
+refuse_line 'sweep.metric: \[tune\] has its own' 's/^input = .*/&\nmetric = f1/'
+refuse_line 'wrong.sweep:15: variants.bsp: given twice' 's/^bsp =.*/&\n&/'
+refuse_line 'wrong.sweep:15: \[tune\]: given twice' 's/^bsp =.*/&\n[tune]/'
 refuse_line 'tune.grids: expected grid' 's/^grid/grids/'
 sed 's/validation = 40/validation = 0/' base.ini >no_validation.ini
 refuse_line 'eval.on' 's/base.ini/no_validation.ini/'
 refuses 65 'command line: sync.scheme: variant bsp sets it' tiny.sweep \
   --sync.scheme=bsp
 refuses 66 'nowhere.sweep: No such file' nowhere.sweep
-refuses 64 'at least 1' tiny.sweep --jobs=0
+for mode in --local --slurm; do
+  for words in '0: at least 1' 'x: a whole number'; do
+    expect_code 64 "$source_dir/jobs/sweep.sh" $mode tiny.sweep \
+      --jobs="${words%%:*}"
+    shows "^error: --jobs=$words expected\$" "$scratch/err"
+  done
+done
 expect_code 64 "$source_dir/jobs/sweep.sh" tiny.sweep
 finish

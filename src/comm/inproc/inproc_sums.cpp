@@ -127,8 +127,10 @@ int InprocSums::classes_of(std::span<const Open> sums) const {
           ? std::ssize(links_) <= kExactWorld || messages <= kExactMessages
           : messages <= kExactRingMessages;
   if (is_exact) return SumPlan::kEveryMember;
+  const int64_t classes =
+      std::ssize(links_) <= kManyWorkers ? kClasses : kClassesOfMany;
   return std::max(4, static_cast<int>(std::bit_floor(static_cast<uint64_t>(
-                         std::max<int64_t>(1, kClasses / groups)))));
+                         std::max<int64_t>(1, classes / groups)))));
 }
 
 // By sum and position.

@@ -69,9 +69,9 @@ void sgd_update(Context& context,
                 std::span<float> momentum_buffer,
                 std::span<const float> gradient,
                 const SgdParams& params) {
-  const auto body = params.momentum == 0 ? update<false, false>
-                    : params.nesterov    ? update<true, true>
-                                         : update<true, false>;
+  const auto body = momentum_buffer.empty() ? update<false, false>
+                    : params.nesterov       ? update<true, true>
+                                            : update<true, false>;
   body(context, x, momentum_buffer.data(), gradient.data(), params);
   cpu::copy_weights(context, x, params.copies);
 }
@@ -82,9 +82,9 @@ void sgd_direction(Context& context,
                    std::span<float> momentum_buffer,
                    std::span<const float> gradient,
                    const SgdParams& params) {
-  const auto body = params.momentum == 0 ? direct<false, false>
-                    : params.nesterov    ? direct<true, true>
-                                         : direct<true, false>;
+  const auto body = momentum_buffer.empty() ? direct<false, false>
+                    : params.nesterov       ? direct<true, true>
+                                            : direct<true, false>;
   body(context, direction.data(), x, momentum_buffer.data(), gradient.data(),
        params);
 }

@@ -440,7 +440,7 @@ TEST(Asp, HandsOverTheOptimizer) {
   std::vector<std::vector<float>> momenta;
   run.at_boundary = [&](int, int64_t, Scheme& scheme, Replica& replica) {
     EXPECT_EQ(replica.optimizer, nullptr);
-    scheme.leave();
+    scheme.leave(0);
     ASSERT_NE(replica.optimizer, nullptr);
     const auto m = replica.optimizer->state()[0];
     momenta.emplace_back(m.begin(), m.end());
@@ -460,7 +460,7 @@ TEST(Asp, TakesOverMomentum) {
       return OnHost(replica.buffers.device(), replica.buffers.stream(),
                     replica.optimizer->state()[0]);
     };
-    scheme.leave();
+    scheme.leave(0);
     {
       OnHost m = momentum();
       for (size_t i = 0; i < m.values().size(); ++i)
@@ -468,7 +468,7 @@ TEST(Asp, TakesOverMomentum) {
       m.put_back();
     }
     scheme.enter();
-    scheme.leave();
+    scheme.leave(0);
     OnHost m = momentum();
     for (size_t i = 0; i < m.values().size(); ++i)
       EXPECT_EQ(m.values()[i], static_cast<float>(i));

@@ -54,5 +54,30 @@ TEST(Bsp, ClipsLocallyBeforeTheReduction) {
   EXPECT_NEAR(test::train_toy(2, run).parameters[0][0], 0.0, 1e-4);
 }
 
+// What is bounded is the gradient of a worker's own samples, of which one may
+// have three times as many: 1 and -1 after clipping, in the ratio 3 to 1.
+TEST(Bsp, ClipsLocallyRegardlessOfTheNumberOfSamples) {
+  for (const char* scheme : {"bsp", "sync_switch"}) {
+    ToyRun run = test::run_of(scheme);
+    run.steps = 1;
+    run.optimizer.lr = 1;
+    run.optimizer.clip_norm = 1;
+    run.sync.bsp.clip = ClipPlace::kLocal;
+    run.sync.sync_switch.order = {"1"};
+    run.sync.sync_switch.fractions = {};
+    run.sync.sync_switch.lr_rule = LrRule::kNone;
+    run.batch_weight = {1.5, 0.5};
+    run.start = [](int, int64_t) { return 0.0f; };
+    run.gradient = [&](int rank, int64_t, std::span<const float>,
+                       std::span<float> g) {
+      g[0] = rank == 0 ? 10.0f : -4.0f;
+      if (run.sync.scheme == "bsp") g[0] *= run.batch_weight[rank];
+    };
+    EXPECT_NEAR(test::train_toy(2, run).parameters[0][0],
+                -(1.5 * 1 + 0.5 * -1) / 2, 1e-4)
+        << scheme;
+  }
+}
+
 }  // namespace
 }  // namespace syncopate

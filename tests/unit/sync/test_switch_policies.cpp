@@ -230,6 +230,32 @@ TEST(SyncSwitch, RemovedWorkersHoldTheMeanOfTheOthers) {
   }
 }
 
+// The mean of gradients that are all 1 is 1, whoever brings how many samples.
+TEST(SyncSwitch, TheMeanIsOverTheSamplesOfThoseThatStay) {
+  constexpr int kSlow = 2;
+  ToyRun run = with_policy(SwitchPolicy::kElastic);
+  run.optimizer.momentum = 0;
+  run.batch_weight = {1.2, 1.2, 0.4, 1.2};
+  run.gradient = [](int, int64_t, std::span<const float>, std::span<float> g) {
+    std::ranges::fill(g, 1.0f);
+  };
+  run.step_time = [](int rank, int64_t) { return rank == kSlow ? 3 : 1; };
+  std::map<double, std::vector<float>> seen;  // by active workers, in bsp
+  run.after_step = [&](int rank, const StepPlan&, Scheme& scheme,
+                       Replica& replica) {
+    if (rank != 0) return;
+    const std::vector<double> series = scheme.take_series();
+    if (series[Seen::kPhase] > 0) return;
+    OnHost x(replica.parameters.write());
+    seen[series[Seen::kActive]].push_back(x.values()[0]);
+  };
+  test::train_toy(4, run);
+  ASSERT_GT(seen[3].size(), 5u);
+  for (const auto& [active, values] : seen)
+    for (size_t i = 1; i < values.size(); ++i)
+      EXPECT_NEAR(values[i] - values[i - 1], -run.optimizer.lr, 1e-6) << active;
+}
+
 // --- plateau -----------------------------------------------------------------
 
 TEST(SyncSwitch, APlateauEndsThePhase) {

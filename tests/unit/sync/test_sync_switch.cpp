@@ -195,6 +195,62 @@ TEST(SyncSwitch, WeighsUnlikeBatches) {
     EXPECT_NEAR(x, -(1.5 * 1 + 0.5 * 3) / 2, 1e-6);
 }
 
+// What error feedback has not sent by the end of its phase is applied then:
+// with constant gradients, all schemes that average them come to the same
+// model.
+TEST(SyncSwitch, AppliesWhatErrorFeedbackHolds) {
+  for (const char* scheme : {"ef_sign_sgd", "dgc"})
+    for (const LrRule rule : {LrRule::kNone, LrRule::kLinear}) {
+      ToyRun run = switching({scheme, "bsp"}, {0.5, 0.5});
+      run.sync.sync_switch.lr_rule = rule;
+      run.steps = 8;
+      run.sync.compress = {.kind = "top_k", .ratio = 0.8};
+      run.sync.dgc.warmup_ratios = {};
+      run.gradient = [](int rank, int64_t, std::span<const float>,
+                        std::span<float> g) {
+        for (size_t i = 0; i < g.size(); ++i)
+          g[i] = 0.1f * static_cast<float>(i + 3 * rank);
+      };
+      ToyRun bsp = plain(run, "bsp");
+      if (rule == LrRule::kLinear) bsp.optimizer.lr *= 3;
+      test::expect_near(test::train_toy(3, run).parameters,
+                        test::train_toy(3, bsp).parameters, 1e-5);
+    }
+}
+
+// Initial phases within a scheme begin with its own phase: dgc alone sends as
+// much in four steps as from the fifth on, and local_sgd averages two gradients
+// before workers go their own ways.
+TEST(SyncSwitch, InitialPhasesBeginAtTheSwitch) {
+  ToyRun run = switching({"bsp", "dgc"}, {0.5, 0.5});
+  run.steps = 8;
+  run.tensors = {400};
+  run.num_buffers = 0;  // which the switch averages
+  run.sync.compress = {.kind = "top_k", .ratio = 0.99};
+  run.sync.dgc.warmup_ratios = {0.5, 0.9};
+  run.sync.dgc.warmup = {4, false};
+  ToyRun half = run;
+  half.steps = 4;
+  const auto bytes = [](const ToyRun& of) {
+    return test::train_toy(2, of).payload_bytes[0];
+  };
+  EXPECT_EQ(bytes(run), bytes(plain(half, "bsp")) + bytes(plain(half, "dgc")));
+
+  run = switching({"bsp", "local_sgd"}, {0.5, 0.5});
+  run.steps = 8;
+  run.sync.local_sgd.steps = 4;
+  run.sync.local_sgd.start = {2, false};
+  std::vector<std::vector<float>> first(2);  // by rank and step
+  run.after_step = [&](int rank, const StepPlan&, Scheme&, Replica& replica) {
+    OnHost x(replica.parameters.write());
+    first[rank].push_back(x.values()[0]);
+  };
+  test::train_toy(2, run);
+  for (size_t step = 0; step < 6; ++step)
+    EXPECT_EQ(first[0][step], first[1][step]) << step;
+  EXPECT_NE(first[0][6], first[1][6]);
+}
+
 // --- policies ----------------------------------------------------------------
 
 TEST(SyncSwitch, GreedyGoesToAspAndBack) {

@@ -226,7 +226,6 @@ class ToyWorker {
   void build() {
     build_phases();
     replica_ = std::make_unique<Replica>(test_.context, model_, run_.optimizer);
-    const auto rank = static_cast<size_t>(endpoint_.rank());
     scheme_ = make_scheme({.endpoint = endpoint_,
                            .context = test_.context,
                            .replica = *replica_,
@@ -237,9 +236,7 @@ class ToyWorker {
                            .seed = run_.seed,
                            .total_steps = run_.steps,
                            .steps_per_epoch = run_.steps_per_epoch,
-                           .batch_weight = run_.batch_weight.empty()
-                                               ? 1
-                                               : run_.batch_weight[rank],
+                           .batch_weights = run_.batch_weight,
                            .phases = phases_});
   }
 
