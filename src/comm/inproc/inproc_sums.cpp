@@ -127,8 +127,11 @@ int InprocSums::classes_of(std::span<const Open> sums) const {
           ? std::ssize(links_) <= kExactWorld || messages <= kExactMessages
           : messages <= kExactRingMessages;
   if (is_exact) return SumPlan::kEveryMember;
-  const int64_t classes =
-      std::ssize(links_) <= kManyWorkers ? kClasses : kClassesOfMany;
+  // About half of those that are followed are folded or of smaller blocks.
+  const int64_t of_a_member = messages / std::ssize(links_);
+  int64_t classes = kMostClasses;
+  while (classes > kFewestClasses && 2 * classes * of_a_member > kExactMessages)
+    classes /= 2;
   return std::max(4, static_cast<int>(std::bit_floor(static_cast<uint64_t>(
                          std::max<int64_t>(1, classes / groups)))));
 }

@@ -21,14 +21,13 @@ namespace syncopate::inproc {
 
 // Sums follow the messages of every member, which is exact, among up to
 // kExactWorld workers or as long as those of all groups are few enough (0.2 s).
-// Otherwise they follow kClasses members for every block in the world, fewer
-// among more than kManyWorkers, and at least 4 of a group's. Rings do so sooner
-// (25 ms).
+// Otherwise they follow kMostClasses members for every block in the world,
+// fewer if these send too many messages, but at least kFewestClasses, and 4 of
+// a group's. Rings do so sooner (25 ms).
 inline constexpr int64_t kExactMessages = int64_t{1} << 19;
 inline constexpr int64_t kExactRingMessages = int64_t{1} << 16;
-inline constexpr int kClasses = 256;
-inline constexpr int64_t kManyWorkers = 4096;
-inline constexpr int kClassesOfMany = 64;
+inline constexpr int64_t kMostClasses = 256;
+inline constexpr int64_t kFewestClasses = 64;
 
 class InprocSums final : public ModelledSums {
  public:
