@@ -130,7 +130,7 @@ void print_assumptions(Log& log, const ParsedInput& input) {
   note("network.mbit_s", "messages take no time on the links");
 }
 
-// Before an hour of simulation, not behind it.
+// At the start, because a simulation may take long.
 void check_output(const fs::path& path) {
   if (path.extension() != ".h5")
     fail(ExitCode::kUsage, "--output={}: expected a name ending in .h5",

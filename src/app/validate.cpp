@@ -32,8 +32,7 @@ void print_plan(Log& log, const Engine& engine) {
            engine.samples_a_step);
   log.line(
       "steps     {} ({:.2f} epochs; an epoch has {:.1f} steps); log every {}, "
-      "evaluate "
-      "every {}, checkpoint every {} (0: at the end)",
+      "evaluate every {}, checkpoint every {} (0: at the end)",
       plan.stop_at, static_cast<double>(plan.stop_at) / plan.steps_per_epoch,
       plan.steps_per_epoch, plan.log_every, plan.eval_every,
       plan.checkpoint_every);

@@ -129,8 +129,9 @@ Keys local_sgd_keys() {
            .used_when = with_momentum},
           {.name = "local_sgd.start",
            .place = &LocalSgdOptions::start,
-           .doc = "Length of an initial part in which gradients are averaged "
-                  "every step (post-local SGD).",
+           .doc = "Length of an initial part, from the start of the scheme or "
+                  "its phase, in which gradients are averaged every step "
+                  "(post-local SGD).",
            .low = 0},
           {.name = "local_sgd.batchnorm",
            .place = &LocalSgdOptions::batchnorm,

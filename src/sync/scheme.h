@@ -128,9 +128,10 @@ struct SchemeParts {
   int64_t total_steps = 0;     // of the run: worker_steps / N
   int64_t began_at = 0;        // worker_steps before the scheme's first step
   double steps_per_epoch = 1;  // likewise
-  // By rank: samples per step, relative to the mean over the workers whose
-  // gradients are averaged. Empty: alike. Outlives the scheme.
+  // By rank: samples per step, relative to their mean. Empty: alike. Outlives
+  // the scheme.
   std::span<const double> batch_weights = {};
+  double mean_weight = 1;  // of the workers whose gradients are averaged
   // Between the workers' devices; null: through host memory.
   DeviceCollectives* collectives = nullptr;
   // In virtual time, on the device that all workers share; null: through host
@@ -140,8 +141,10 @@ struct SchemeParts {
   std::string directory = {};          // of the run: asp.record writes there
   std::span<const Phase> phases = {};  // sync_switch; outlives the scheme
 
+  // This worker's samples per step, relative to those averaged.
   double batch_weight() const {
-    return batch_weights.empty() ? 1 : batch_weights[endpoint.rank()];
+    return batch_weights.empty() ? 1
+                                 : batch_weights[endpoint.rank()] / mean_weight;
   }
 };
 

@@ -19,7 +19,6 @@ SyncSwitch::SyncSwitch(const SchemeParts& parts)
     : parts_(parts),
       rank_(parts.endpoint.rank()),
       size_(parts.endpoint.size()),
-      all_weights_(parts.batch_weights),
       optimizer_(parts.optimizer),
       work_left_(phase_lengths(parts.sync.sync_switch,
                                parts.endpoint.size(),
@@ -66,7 +65,7 @@ void SyncSwitch::build() {
   inner_.reset();
   follower_.reset();
   built_ = setting_;
-  weigh_workers();
+  parts_.mean_weight = mean_weight();
   const Phase& now = phase();
   parts_.replica.optimizer =
       hand_over(parts_.context, std::move(parts_.replica.optimizer), optimizer_,
@@ -87,6 +86,7 @@ void SyncSwitch::build() {
       .began_at = began_at_,
       .steps_per_epoch = parts_.steps_per_epoch,
       .batch_weights = parts_.batch_weights,
+      .mean_weight = parts_.mean_weight,
       .collectives = may_use_devices ? parts_.collectives : nullptr,
       .shared_sums = parts_.shared_sums,
       .shared_stop = parts_.shared_stop,
@@ -104,14 +104,12 @@ void SyncSwitch::build() {
         told_step_seconds(parts_.sync));
 }
 
-// Relative to the mean over those that are active.
-void SyncSwitch::weigh_workers() {
-  if (parts_.batch_weights.empty()) return;
+// Of the batches of active workers.
+double SyncSwitch::mean_weight() const {
+  if (parts_.batch_weights.empty() || num_active() == size_) return 1;
   double sum = 0;
-  for (const int rank : active()) sum += all_weights_[rank];
-  active_weights_.assign(all_weights_.begin(), all_weights_.end());
-  for (double& weight : active_weights_) weight *= num_active() / sum;
-  parts_.batch_weights = active_weights_;
+  for (const int rank : active()) sum += parts_.batch_weights[rank];
+  return sum / num_active();
 }
 
 Ranks SyncSwitch::active() const {

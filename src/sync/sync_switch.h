@@ -89,7 +89,7 @@ class SyncSwitch final : public Scheme {
   double rate_factor() const;  // of the scheme at work
 
   void build();  // inner_ of the setting
-  void weigh_workers();
+  double mean_weight() const;
   void begin_inner(int64_t from, Time earliest);
   StepPlan follow(const Word& mine);  // for a removed worker
   double seen_step_s(const Word& mine) const;
@@ -116,10 +116,7 @@ class SyncSwitch final : public Scheme {
   std::unique_ptr<Scheme> inner_;
   std::unique_ptr<Lockstep> follower_;  // for a removed worker
   std::unique_ptr<LinkProbe> probe_;    // while workers are watched
-  // By rank, as parts.batch_weights: among all workers, among active ones.
-  std::span<const double> all_weights_;
-  std::vector<double> active_weights_;
-  OptimizerOptions optimizer_;  // from which replica.optimizer was made
+  OptimizerOptions optimizer_;          // from which replica.optimizer was made
 
   std::vector<int64_t> work_left_;  // worker_steps by phase
   int64_t began_at_ = 0;            // worker_steps at the last change

@@ -215,10 +215,10 @@ double Engine::scaled_lr(const Options& of, int rank) const {
   if (of.optimizer.lr_factor == "graph" &&
       scheme_info(of.sync.scheme).uses_topology)
     neighbours = make_topology(of.sync.topology, workers).scaling(rank);
-  const double mean_batch =
-      static_cast<double>(samples_a_step) /
-      static_cast<double>(workers * options.data.accumulate);
-  return scaled_rate(of.optimizer, mean_batch, workers, neighbours);
+  return scaled_rate(
+      of.optimizer,
+      mean_samples() / static_cast<double>(options.data.accumulate), workers,
+      neighbours);
 }
 
 Schedule Engine::schedule_of(const Options& of, int rank) const {
@@ -258,11 +258,15 @@ int64_t Engine::next_boundary(int64_t worker_steps) const {
   return until;
 }
 
+double Engine::mean_samples() const {
+  return static_cast<double>(samples_a_step) / workers;
+}
+
 double Engine::loss_samples(int rank) const {
-  const auto own = static_cast<double>(options.data.batch_of(rank) *
-                                       options.data.accumulate);
-  const double mean = static_cast<double>(samples_a_step) / workers;
-  return scheme_info(options.sync.scheme).averages_gradients ? mean : own;
+  return scheme_info(options.sync.scheme).averages_gradients
+             ? mean_samples()
+             : static_cast<double>(options.data.batch_of(rank) *
+                                   options.data.accumulate);
 }
 
 namespace {
@@ -295,11 +299,10 @@ void count_workers(const Session& session, Engine& engine) {
   for (int rank = 0; rank < engine.workers; ++rank)
     engine.samples_a_step +=
         options.data.batch_of(rank) * options.data.accumulate;
-  for (int rank = 0; rank < engine.workers && !batches.empty(); ++rank)
+  for (const double batch : batches)
     engine.batch_weights.push_back(
-        static_cast<double>(options.data.batch_of(rank) *
-                            options.data.accumulate * engine.workers) /
-        static_cast<double>(engine.samples_a_step));
+        batch * static_cast<double>(options.data.accumulate) /
+        engine.mean_samples());
   const bool goes_on = engine.saved && engine.saved->goes_on();
   engine.length_workers =
       goes_on ? engine.saved->length_workers : engine.workers;
@@ -393,9 +396,7 @@ std::unique_ptr<Engine> build(Session& session,
   if (memory == Memory::kPlanned) {
     plan_memory(session, *engine);
     start_team(engine->threads);
-    // Ranks that each see one GPU may share it; they have not compared yet.
-    const int gpus = std::max(1, cuda_device_count());
-    engine->problem->prepare(*engine, (session.local_size() + gpus - 1) / gpus);
+    engine->problem->prepare(*engine, ranks_a_gpu(session));
   }
   if (memory == Memory::kNone)
     engine->model->plan(*engine->context, options.data.batch,

@@ -48,6 +48,7 @@ struct Engine : Setup {
   // The rate of a worker's first step after warm-up: optimizer.lr, scaled by
   // optimizer.lr_scale according to the mean batch and its neighbours.
   double scaled_lr(const Options& of, int rank) const;
+  double mean_samples() const;  // of a worker per step
   Schedule schedule_of(const Options& of, int rank) const;
   // The divisor of the sum of a worker's sample gradients.
   double loss_samples(int rank) const;

@@ -141,14 +141,18 @@ std::string text_of(const MemoryPlan& plan) {
 
 // Ranks that share a GPU get equal parts of it.
 MemoryLeft gpu_memory_left(const Session& session, const Device& device) {
-  const int gpus = std::max(1, cuda_device_count());
-  const int ranks_a_gpu = (session.local_size() + gpus - 1) / gpus;
-  return {std::min(device.free_bytes(), device.total_bytes() / ranks_a_gpu),
-          ranks_a_gpu > 1 ? "the memory of the GPU, which ranks share"
-                          : "the memory of the GPU"};
+  const int ranks = ranks_a_gpu(session);
+  return {std::min(device.free_bytes(), device.total_bytes() / ranks),
+          ranks > 1 ? "the memory of the GPU, which ranks share"
+                    : "the memory of the GPU"};
 }
 
 }  // namespace
+
+int ranks_a_gpu(const Session& session) {
+  const int gpus = std::max(1, cuda_device_count());
+  return (session.local_size() + gpus - 1) / gpus;
+}
 
 void plan_memory(const Session& session, Engine& engine) {
   const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;

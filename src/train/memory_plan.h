@@ -9,6 +9,10 @@
 
 namespace syncopate {
 
+// Ranks of this host for each of its GPUs. Ranks that each see one GPU may
+// share it; they have not compared yet.
+int ranks_a_gpu(const Session& session);
+
 // Plans the engine's network for its batches and sets memory_shortage. Throws
 // Error(kBadInput) if the activations cannot be allocated.
 void plan_memory(const Session& session, Engine& engine);

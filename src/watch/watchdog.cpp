@@ -47,7 +47,7 @@ constexpr double kTurnToSpeakS = 3;
 constexpr double kAgreeToLeaveS = 0.3;
 constexpr double kLongestWordsS = 5;  // for a rank that fails alone
 constexpr double kSlowStorageS = 60;
-constexpr double kLongestEndS = 9;
+constexpr double kLongestEndS = 9;   // from a verdict to the last exit
 constexpr int kShownOperations = 3;  // if no file can take them
 // Lines of all ranks together; all of it crosses every connection.
 constexpr size_t kMostOperations = 16384;

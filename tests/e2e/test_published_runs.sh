@@ -1,18 +1,10 @@
 #!/usr/bin/env bash
 # Published runs of Sync-Switch in postprocess/: each of their formats, made here
 # with known values (make_published_runs.py), beside runs of ours.
-set -uo pipefail
-source_dir=${SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
-# shellcheck source=../../jobs/env/python.sh
-source "$source_dir/jobs/env/python.sh"
-python=$(find_python "$source_dir") || { echo "skipped: no Python with h5py"; exit 77; }
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-failures=0
-post() { "$python" "$source_dir/postprocess/$1.py" "${@:2}"; }
+# shellcheck source=tests/e2e/postprocess.sh
+source "$(dirname "$0")/postprocess.sh"
 timing() { post switch_timing "$@"; }
-expect() { # expect WHAT CODE PATTERN COMMAND...: exit code, text of both streams
+expect() { # as in postprocess.sh; and an error is one line
   local name=$1 code=$2 pattern=$3 out rc=0
   shift 3
   out=$("$@" 2>&1) || rc=$?
@@ -130,5 +122,4 @@ expect "no bytes" 65 'no columns' post summarize bad/nothing.csv
 expect "a folder of others" 66 'no such results' post summarize bad
 expect "missing" 66 '^error: none.csv: no such file$' timing table none.csv
 expect "no steps" 65 'no steps of training' timing table "$c/bsp_1/acc.csv"
-((failures == 0)) || { echo "$failures failed"; exit 1; }
-echo "all checks passed"
+finish

@@ -199,6 +199,12 @@ expect_code 65 "$SYNCOPATE" simulate small.ini --faults.kind=nan
 grep -q "^error: command line: faults.kind: " err || fail "$(cat err)"
 expect_code 64 "$SYNCOPATE" simulate small.ini --checkpoint=x
 expect_code 73 "$SYNCOPATE" simulate small.ini --output=none/x.h5
+grep -qx 'error: none: no such folder' err || fail "no folder: $(cat err)"
+expect_code 64 "$SYNCOPATE" simulate small.ini --output=x.csv
+grep -q 'expected a name ending in .h5' err || fail "not HDF5: $(cat err)"
+expect_code 0 "$SYNCOPATE" simulate small.ini --output=x.h5
+expect_code 0 "$SYNCOPATE" inspect x.h5
+grep -q '^  simulation: scheme bsp' out || fail "inspect: $(head -n 3 out)"
 read -ra two <<<"$(ranks 2)"
 expect_code 64 "${two[@]}" "$SYNCOPATE" simulate small.ini
 grep -q "^error: simulate: " err || fail "$(cat err)"

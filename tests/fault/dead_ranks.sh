@@ -84,3 +84,36 @@ case_of() {
   return "$wrong"
 }
 export -f case_of
+
+# start_run CASE NAME: three ranks in the background that take steps when it
+# returns. Sets launcher (a pid), out and err.
+start_run() {
+  out=$work/$2.out err=$work/$2.err
+  : >"$out"
+  CASE=$1 timeout -k 5 60 "$MPIEXEC" -bind-to none -n 3 "$SYNCOPATE" \
+    train "$work/tiny.ini" --run.directory="$work/runs" --run.name="$2" \
+    >"$out" 2>"$err" &
+  # shellcheck disable=SC2034  # for whoever sources this
+  launcher=$!
+  for _ in {1..150}; do
+    grep -q '^step' "$out" && break
+    sleep 0.2
+  done
+}
+
+# process_of CASE RANK guardian|rank: the pid of that process of a run.
+process_of() {
+  local file pid role
+  # grep's own code is 2 where a process ended meanwhile.
+  { grep -lsxzF "CASE=$1" /proc/[0-9]*/environ || true; } |
+    while read -r file; do
+      pid=${file//[!0-9]/}
+      role=rank
+      [[ $(cat "/proc/$pid/comm" 2>/dev/null) != guardian ]] || role=guardian
+      # MPICH's name, or Open MPI's.
+      if [[ $role == "$3" ]] &&
+        grep -qsxzE "(PMI|OMPI_COMM_WORLD)_RANK=$2" "$file"; then
+        echo "$pid"
+      fi
+    done
+}

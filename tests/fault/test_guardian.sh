@@ -12,31 +12,9 @@ complain() {
   wrong=1
 }
 
-# guardian_of RANK: the process that is called so, of this test's run.
-guardian_of() {
-  local file pid
-  # grep's own code is 2 where a process ended meanwhile.
-  { grep -lsxzF "CASE=guardian-$$" /proc/[0-9]*/environ || true; } |
-    while read -r file; do
-      pid=${file//[!0-9]/}
-      [[ $(cat "/proc/$pid/comm" 2>/dev/null) == guardian ]] || continue
-      # MPICH's name, or Open MPI's.
-      if grep -qsxzE "(PMI|OMPI_COMM_WORLD)_RANK=$1" "$file"; then echo "$pid"; fi
-    done
-}
-
 for rank in 0 1 2; do
-  out=$work/$rank.out err=$work/$rank.err
-  : >"$out"
-  CASE=guardian-$$ timeout -k 5 60 "$MPIEXEC" -bind-to none -n 3 "$SYNCOPATE" \
-    train "$work/tiny.ini" --run.directory="$work/runs" --run.name="$rank" \
-    >"$out" 2>"$err" &
-  launcher=$!
-  for _ in {1..150}; do
-    grep -q '^step' "$out" && break
-    sleep 0.2
-  done
-  guardian=$(guardian_of $rank)
+  start_run "guardian-$$" $rank
+  guardian=$(process_of "guardian-$$" $rank guardian)
   code=0
   kill -KILL "$guardian" || complain "rank $rank has no guardian"
   wait "$launcher" || code=$?

@@ -199,13 +199,15 @@ TEST(SyncSwitch, WeighsUnlikeBatches) {
 // with constant gradients, all schemes that average them come to the same
 // model.
 TEST(SyncSwitch, AppliesWhatErrorFeedbackHolds) {
-  for (const char* scheme : {"ef_sign_sgd", "dgc"})
+  for (const char* scheme : {"ef_sign_sgd", "dgc", "power_sgd"})
     for (const LrRule rule : {LrRule::kNone, LrRule::kLinear}) {
       ToyRun run = switching({scheme, "bsp"}, {0.5, 0.5});
       run.sync.sync_switch.lr_rule = rule;
       run.steps = 8;
       run.sync.compress = {.kind = "top_k", .ratio = 0.8};
       run.sync.dgc.warmup_ratios = {};
+      run.sync.power_sgd.rank = 1;
+      run.shapes = {Shape{4, 3}, Shape{5}};
       run.gradient = [](int rank, int64_t, std::span<const float>,
                         std::span<float> g) {
         for (size_t i = 0; i < g.size(); ++i)
@@ -218,9 +220,9 @@ TEST(SyncSwitch, AppliesWhatErrorFeedbackHolds) {
     }
 }
 
-// Initial phases within a scheme begin with its own phase: dgc alone sends as
-// much in four steps as from the fifth on, and local_sgd averages two gradients
-// before workers go their own ways.
+// dgc sends as much in the four steps of its phase as in the first four steps
+// of a run, and local_sgd averages gradients in the first two steps of its
+// phase.
 TEST(SyncSwitch, InitialPhasesBeginAtTheSwitch) {
   ToyRun run = switching({"bsp", "dgc"}, {0.5, 0.5});
   run.steps = 8;
