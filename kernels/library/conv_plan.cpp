@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <utility>
 
 namespace syncopate::cuda {
@@ -236,8 +237,10 @@ std::vector<ConvPlan> ConvPlan::list(const PlanTarget& target,
                                      size_t most) {
   const auto graph = make_graph(target, problem);
   std::vector<ConvPlan> plans;
-  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-    if (!plans.empty()) break;
+  std::set<std::string> names;
+  for (const auto mode :
+       {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+    if (plans.size() == most) break;
     for (Descriptor& config : configs_of(target, graph->whole, mode)) {
       if (plans.size() == most) break;
       if (!is_allowed(config, problem)) continue;
@@ -248,8 +251,9 @@ std::vector<ConvPlan> ConvPlan::list(const PlanTarget& target,
       if (target.device != nullptr)
         plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.device);
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-      if (plan.try_finalize())
-        plans.push_back(ConvPlan(graph, std::move(config), std::move(plan)));
+      if (!plan.try_finalize()) continue;
+      ConvPlan made(graph, std::move(config), std::move(plan));
+      if (names.insert(made.name()).second) plans.push_back(std::move(made));
     }
   }
   if (!plans.empty()) return plans;

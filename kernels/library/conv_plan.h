@@ -42,7 +42,8 @@ class ConvPlan {
   ConvPlan(const PlanTarget& target, const ConvProblem& problem);
 
   // Returns at most `most` such plans, the expected fastest first; at least
-  // one.
+  // one. They come from cuDNN's heuristics of mode A, then B, then from its
+  // fallback engines; names differ.
   static std::vector<ConvPlan> list(const PlanTarget& target,
                                     const ConvProblem& problem,
                                     size_t most);

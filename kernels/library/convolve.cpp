@@ -57,7 +57,7 @@ ConvPlan choose_plan(Context& context,
                      cudnnHandle_t handle,
                      const ConvProblem& problem,
                      const ConvOperands& on) {
-  constexpr size_t kMostPlans = 16;
+  constexpr size_t kMostPlans = 64;
   const PlanTarget target{handle, nullptr};
   PlanChooser* const chooser = context.plan_chooser();
   if (chooser == nullptr) return {target, problem};

@@ -4,8 +4,9 @@
 #   SECONDS_IN_ALL=540 tests/bench/gpu_studies.sh \
 #     "sync_switch --run.precision=bf16 --data.path=DIR" "choco --size=medium ..."
 # Each argument is what jobs/study.sh gets. All studies start at once, with JOBS
-# runs each (cores / studies), which share the GPU, by NVIDIA's Multi-Process
-# Service where there is one. When the time is over the studies are stopped and
+# runs each (cores / studies; a study's own --jobs comes first), which share the
+# GPU, by NVIDIA's Multi-Process Service where there is one; the environment's if
+# CUDA_MPS_PIPE_DIRECTORY is set. When the time is over the studies are stopped and
 # their unfinished runs are lost, because checkpoints are left there. The folder
 # $OUT (.) gets studies.tar.xz, to be unpacked in a checkout: tables, figures,
 # output, and each run's results.h5 and input.ini.
@@ -28,7 +29,7 @@ declare -A pids=() # by study
 finish() {
   ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
   wait
-  [[ -z ${CUDA_MPS_PIPE_DIRECTORY:-} ]] ||
+  [[ ! -d $scratch/mps ]] ||
     echo quit | timeout 5 nvidia-cuda-mps-control >/dev/null || true
   rm -rf "$scratch"
 }
@@ -42,7 +43,8 @@ use_programs
 [[ -x $syncopate ]] || { echo "$syncopate: no such program" >&2; exit 66; }
 use_torch_libraries "$("$syncopate" doctor 2>&1)" || true
 export SYNCOPATE=$syncopate
-if command -v nvidia-cuda-mps-control >/dev/null; then
+if [[ -z ${CUDA_MPS_PIPE_DIRECTORY:-} ]] &&
+  command -v nvidia-cuda-mps-control >/dev/null; then
   mkdir "$scratch/mps"
   export CUDA_MPS_PIPE_DIRECTORY=$scratch/mps CUDA_MPS_LOG_DIRECTORY=$scratch/mps
   nvidia-cuda-mps-control -d || unset CUDA_MPS_PIPE_DIRECTORY
@@ -57,7 +59,7 @@ for study in "$@"; do
     { echo "$name: given twice, but two of its sizes share one table" >&2; exit 64; }
   left=$((end - SECONDS))
   timeout --kill-after=30 $((left > 0 ? left : 1)) "$here/../../jobs/study.sh" \
-    "${words[@]}" --jobs="$jobs" --run.threads=1 >"$scratch/logs/$name.log" 2>&1 &
+    "${words[0]}" --jobs="$jobs" "${words[@]:1}" --run.threads=1 >"$scratch/logs/$name.log" 2>&1 &
   pids[$name]=$!
 done
 

@@ -181,6 +181,18 @@ TEST_P(ConvPlanTest, ListedPlansDifferInTheirNames) {
   }
 }
 
+// The heuristics of mode A know one or two deterministic engines for these,
+// slow ones.
+TEST_P(ConvPlanTest, FilterGradientsInFp32HaveAChoice) {
+  const int64_t N = std::get<int64_t>(GetParam());
+  for (const ConvSize& size : {ConvSize{N, 16, 32, 32, 16, 3, 3, 1, 1},
+                               ConvSize{N, 64, 8, 8, 64, 3, 3, 1, 1}}) {
+    const ConvProblem problem{ConvPass::kBackwardWeights, size, DType::kF32,
+                              Determinism::kRequired};
+    EXPECT_GE(ConvPlan::list({nullptr, &device}, problem, 64).size(), 3u);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(GpusAndBatches,
                          ConvPlanTest,
                          testing::Combine(testing::Values(kH200, kA100),
