@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/touched_blocks.h"
+#include "ops/norm.h"
 #include "ops/sequences.h"
 #include "tensor/arena.h"
 #include "tensor/parameter_table.h"
@@ -70,7 +71,7 @@ struct WalkRun {
   std::span<float> gradients;  // Pass::kTrain only
   std::span<float> buffers;
   ConstTensor images;  // (N, C, H, W) fp32 NHWC
-  float batchnorm_momentum = 0.1f;
+  float batchnorm_momentum = kBatchNormMomentum;
   // Device memory; null if nothing is dropped.
   const DropoutKey* dropout_key = nullptr;
   Sequences sequences = {};  // if the rows are tokens

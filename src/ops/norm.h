@@ -15,9 +15,12 @@ namespace syncopate {
 
 enum class Activation : uint8_t { kNone, kRelu };
 
+// running = (1 - momentum) running + momentum batch
+constexpr float kBatchNormMomentum = 0.1f;
+
 struct BatchNormParams {
   float epsilon = 1e-5f;  // added to the variance
-  float momentum = 0.1f;  // running = (1 - momentum) running + momentum batch
+  float momentum = kBatchNormMomentum;
   Activation activation = Activation::kNone;
 };
 

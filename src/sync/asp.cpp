@@ -222,8 +222,9 @@ Keys asp_keys() {
           {.name = "asp.batchnorm",
            .place = &AspOptions::batchnorm,
            .doc = "Running statistics of BatchNorm: each worker's own, or "
-                  "variables of the server, to which the workers' changes "
-                  "are added (as with TensorFlow's parameter servers).",
+                  "variables of the server, into which those of the workers' "
+                  "batches are averaged (as with TensorFlow's parameter "
+                  "servers).",
            .used_when = {{"model.family", {}, "batchnorm"}}},
           {.name = "asp.record",
            .place = &AspOptions::record,

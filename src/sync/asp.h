@@ -19,7 +19,7 @@
 //
 // BatchNorm's running statistics stay local to each worker or, with
 // asp.batchnorm = shared, are kept by the server like the parameters: a push
-// brings the changes of the forward pass, a pull those of all workers' passes.
+// brings those of the batch, which enter the server's moving average.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,11 +1,13 @@
 #include "sync/parameter_shard.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "comm/tags.h"
 #include "ops/combine.h"
+#include "ops/norm.h"
 
 namespace syncopate {
 
@@ -20,6 +22,8 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
       compensation_(parts.sync.asp.compensation),
       has_requests_(parts.sync.asp.pull == Pulling::kBeforeStep),
       lambda_(static_cast<float>(parts.sync.asp.lambda)),
+      statistics_kept_(std::pow(1 - kBatchNormMomentum,
+                                static_cast<float>(parts.batches_per_step))),
       device_(parts.context.device().kind() == DeviceKind::kNone
                   ? make_none_device()
                   : make_cpu_device()),
@@ -198,13 +202,14 @@ void ParameterShard::apply(int rank) {
   pushed_.erase(rank);
 }
 
-// s <- u + (s - p)
+// s <- u + a (s - p)
 void ParameterShard::add_statistics(const Kept& kept) {
   float* const s = statistics_.data();
   if (!has_values(s)) return;
   const auto* const u = reinterpret_cast<const float*>(kept.statistics.data());
   const float* const p = kept.pulled_statistics.data();
-  for (int64_t i = 0; i < statistics_.size(); ++i) s[i] = u[i] + (s[i] - p[i]);
+  for (int64_t i = 0; i < statistics_.size(); ++i)
+    s[i] = u[i] + statistics_kept_ * (s[i] - p[i]);
 }
 
 // A worker that has pushed nothing yet has left no message to answer in.

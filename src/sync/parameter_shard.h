@@ -13,14 +13,17 @@
 // DCASGD).
 //
 // With asp.batchnorm = shared, also a slice of BatchNorm's running statistics.
-// Worker i's forward pass turned the statistics p of its last pull into u:
+// Worker i's forward pass turned the statistics p of its last pull into
+// u = a p + (1 - a) times those of its batch, where a = 0.9 (for k accumulated
+// batches, 0.9 to the power of k):
 //
-//   s <- s + (u - p), computed as u + (s - p)
+//   s <- a s + (1 - a) times those of the batch, computed as u + a (s - p)
 //   answer s, with x
 //
-// as TensorFlow's parameter servers update moving averages. If nobody else
-// pushed in between, s = p, so one worker's statistics are bitwise those of
-// sequential training. Statistics are sent in fp32 regardless of sync.wire.
+// as TensorFlow's parameter servers update moving averages: of the value that
+// they have, not of the one that the worker pulled. If nobody else pushed in
+// between, s = p, so one worker's statistics are bitwise those of sequential
+// training. Statistics are sent in fp32 regardless of sync.wire.
 //
 // One service handles pushes in the order in which they are complete; no
 // worker's slow message delays another's. A worker's next message comes after
@@ -144,6 +147,7 @@ class ParameterShard {
   Compensation compensation_;
   bool has_requests_;  // for pulls, apart from pushes
   float lambda_;
+  float statistics_kept_;  // a
   // Not shared: a service runs concurrently with its worker.
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;

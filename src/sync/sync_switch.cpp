@@ -85,6 +85,7 @@ void SyncSwitch::build() {
       .total_steps = parts_.total_steps,
       .began_at = began_at_,
       .steps_per_epoch = parts_.steps_per_epoch,
+      .batches_per_step = parts_.batches_per_step,
       .batch_weights = parts_.batch_weights,
       .mean_weight = parts_.mean_weight,
       .collectives = may_use_devices ? parts_.collectives : nullptr,

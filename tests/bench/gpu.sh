@@ -174,16 +174,14 @@ test_programs() { # those that are there, and a line for those that are not
 }
 
 part_tests() {
-  local program code filter all='*'
+  local program code filter='*'
   test_programs "${test_names[@]}"
   if [[ -z ${SOURCE_DIR:-} ]]; then
-    all='-*Fixtures.*:DeepFm.Step*'
+    filter='-*Fixtures.*:DeepFm.Step*'
     left_out "tests with fixtures (neither in the tree nor in a checkout)"
   fi
   for program in "${programs[@]}"; do
-    code=0 filter=$all
-    # Others of its tests need several ranks.
-    [[ $program != */gpu_nccl ]] || filter='Nccl.*'
+    code=0
     run 900 "$program" --gtest_brief=1 --gtest_filter="$filter" >"$scratch/log" 2>&1 || code=$?
     tail -n 25 "$scratch/log"
     ((code == 0)) || failed "$program: exit code $code"

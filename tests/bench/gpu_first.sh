@@ -312,8 +312,7 @@ line_kernels() { # 120 s
     --gtest_filter='-*Conv*:*Linear*'
   cases "gpu_compress" 8 tests gpu_compress
   cases "gpu_sync" 6 tests gpu_sync
-  cases "gpu_nccl, one rank" 10 tests gpu_nccl \
-    --gtest_filter='Nccl.*'
+  cases "gpu_nccl, one rank" 10 tests gpu_nccl
 }
 
 line_models() { # 60 s

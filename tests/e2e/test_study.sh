@@ -303,16 +303,29 @@ expect_code 64 "$source_dir/jobs/study.sh"
 echo "gpu_studies.sh: what is recorded within a time comes back in one file"
 lent() { "$source_dir/tests/bench/gpu_studies.sh" "$@"; }
 export SYNCOPATE JOBS=2 OUT=back
+# A stand-in for the GPU's service writes down how it is called.
+mkdir -p fake
+printf '#!/bin/sh\n{ echo "${1:-$(cat)} $CUDA_MPS_PIPE_DIRECTORY"; } >>%s\n' \
+  "$PWD/mps" >fake/nvidia-cuda-mps-control
+chmod +x fake/nvidia-cuda-mps-control
 rm -rf studied tiny/*.csv tiny/*.png
-expect_code 0 lent tiny
+PATH=$PWD/fake:$PATH expect_code 0 lent tiny
+[[ $(sed 's# /.*/mps##' mps | xargs) == "-d quit" ]] || fail "MPS: $(cat mps)"
 tar -xJf back/studies.tar.xz -C back
 [[ $(wc -l <back/tiny/results.csv) == 9 && -e back/tiny/figure-short.png ]] ||
   fail "came back: $(find back)"
 grep -q '8/8. final' back/logs/tiny.log || fail "log: $(cat back/logs/tiny.log)"
 cmp -s {,back/}studied/short/final/bsp-seed2/results.h5 || fail "no results.h5"
 rm -rf studied tiny/*.csv tiny/*.png back
-SECONDS_IN_ALL=0 expect_code 1 lent tiny
+rm mps
+CUDA_MPS_PIPE_DIRECTORY=own PATH=$PWD/fake:$PATH SECONDS_IN_ALL=0 expect_code 1 lent tiny
 shows '^tiny: stopped, the time is over$' "$scratch/out"
+[[ ! -e mps ]] || fail "a service that runs was started or ended: $(cat mps)"
+expect_code 1 lent "tiny --jobs=0"
+tar -xJf back/studies.tar.xz -C back
+grep -q -e '--jobs=0: at least 1' back/logs/tiny.log ||
+  fail "not its own --jobs: $(cat back/logs/tiny.log)"
+rm -rf back
 expect_code 64 lent
 expect_code 64 lent tiny "tiny --size=long"
 shows '^tiny: given twice' "$scratch/err"

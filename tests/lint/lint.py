@@ -213,7 +213,7 @@ def main(root):
                 compile(file.read(), path, "exec")
             except SyntaxError as error:
                 offend(path, error.lineno or 1, f"Python: {error.msg}")
-    for path in files(root, (".sh",)):
+    for path in files(root, (".sh", ".py")):
         full = os.path.join(root, path)
         with open(full, encoding="utf-8") as file:
             if file.read(2) == "#!" and not os.access(full, os.X_OK):

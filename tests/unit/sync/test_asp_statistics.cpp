@@ -45,12 +45,19 @@ TEST(SharedStatistics, OfOneWorkerAreSequential) {
     }
 }
 
-// The server adds each step's change relative to the pulled statistics, in the
-// order of arrival, and returns the sum to the worker.
-TEST(SharedStatistics, AreTheSumOfAllChanges) {
-  for (const int64_t servers : {0, 1, 2}) {
+// The server averages each step's batch statistics into its own, in the order
+// of arrival, and returns them to the worker: TensorFlow computes a change
+// where the variable is (_assign_moving_average of BatchNormalization, with
+// colocate_with).
+TEST(SharedStatistics, AreTheMovingAverageOfAllBatches) {
+  for (const auto& [servers, batches] :
+       {std::pair{0, 1}, {1, 1}, {2, 1}, {2, 3}}) {
     ToyRun run = shared_run();
     run.sync.asp.servers = servers;
+    run.batches_per_step = batches;
+    run.statistics = [&](int rank, int64_t step, std::span<float> statistics) {
+      for (int k = 0; k < batches; ++k) moving_average(rank, step, statistics);
+    };
     run.steps = 12;
     run.step_s = {1, 1.3, 0.57, 3.1};  // no two arrive at the same time
     const auto workers = static_cast<int>(run.step_s.size());
@@ -66,16 +73,15 @@ TEST(SharedStatistics, AreTheSumOfAllChanges) {
       const auto slice = [&](int64_t s) {
         return test::shard_begin(run.num_buffers, shards, s);
       };
-      std::vector<std::vector<double>> pulled(workers, server);
       steps.assign(workers, 0);
       test::in_order_of_arrival(run, after, [&](int rank, int64_t) {
         for (int64_t i = slice(shard); i < slice(shard + 1); ++i) {
           const double batch =
               std::sin(static_cast<float>(7 * rank + 3 * steps[rank] + i + 1));
-          server[i] += 0.1 * (batch - pulled[rank][i]);
+          for (int k = 0; k < batches; ++k)
+            server[i] = 0.9 * server[i] + 0.1 * batch;
         }
         ++steps[rank];
-        pulled[rank] = server;
       });
     }
 
@@ -87,6 +93,22 @@ TEST(SharedStatistics, AreTheSumOfAllChanges) {
     const auto local = test::train_toy(workers, run);
     EXPECT_EQ(local.parameters, result.parameters);
     EXPECT_NE(local.buffers[0], local.buffers[1]);
+  }
+}
+
+// However many workers push changes of the same statistics, a variance cannot
+// become negative.
+TEST(SharedStatistics, LieBetweenThoseOfTheBatches) {
+  ToyRun run = shared_run();
+  run.steps = 40;
+  run.statistics = [](int, int64_t step, std::span<float> statistics) {
+    const float batch = step == 0 ? 10 : 1;
+    for (float& value : statistics) value = 0.9f * value + 0.1f * batch;
+  };
+  const auto result = test::train_toy(24, run);
+  for (const float value : result.buffers[0]) {
+    EXPECT_GE(value, 0);
+    EXPECT_LE(value, 10);
   }
 }
 

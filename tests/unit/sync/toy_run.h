@@ -34,6 +34,7 @@ struct ToyRun {
   int64_t restart_at = 0;      // save, build anew and load at this boundary
   int64_t bucket_elems = 16;
   double steps_per_epoch = 5;
+  int64_t batches_per_step = 1;
   uint64_t seed = 1;
   // Virtual seconds per step: by worker (empty: 1), or by worker and step.
   std::vector<double> step_s;
@@ -236,6 +237,7 @@ class ToyWorker {
                            .seed = run_.seed,
                            .total_steps = run_.steps,
                            .steps_per_epoch = run_.steps_per_epoch,
+                           .batches_per_step = run_.batches_per_step,
                            .batch_weights = run_.batch_weight,
                            .phases = phases_});
   }
