@@ -21,11 +21,14 @@ const std::vector<Command>& command_table() {
       {"train", "train INPUT.ini [--section.key=value ...]", "train a network",
        &command_train},
       {"evaluate",
-       "evaluate INPUT.ini --checkpoint=PATH\n"
-       "  syncopate evaluate INPUT.ini --predictions=FILE",
+       "evaluate INPUT.ini [--section.key=value ...] --checkpoint=PATH\n"
+       "  syncopate evaluate INPUT.ini [--section.key=value ...] "
+       "--predictions=FILE",
        "metrics of a checkpoint's model, or of answers to questions",
        &command_evaluate},
-      {"predict", "predict INPUT.ini --checkpoint=PATH --output=FILE",
+      {"predict",
+       "predict INPUT.ini [--section.key=value ...] --checkpoint=PATH\n"
+       "            --output=FILE",
        "label and scores of images (.csv, .h5), answers to questions (.json), "
        "click probabilities (.csv)",
        &command_predict},
@@ -47,7 +50,7 @@ const std::vector<Command>& command_table() {
        "      maps, or write the samples that a network is fed as one HDF5 "
        "file",
        &command_prepare, "images squad criteo"},
-      {"validate", "validate INPUT.ini",
+      {"validate", "validate INPUT.ini [--section.key=value ...]",
        "check input and data, print the plan, run nothing", &command_validate},
       {"status",
        "status RUN\n"
@@ -65,10 +68,10 @@ const std::vector<Command>& command_table() {
        "      file or prepared data",
        &command_inspect},
       {"bench",
-       "bench ops|step|layers INPUT.ini\n"
-       "  syncopate bench ops INPUT.ini --tune=FILE\n"
-       "  syncopate bench comm INPUT.ini [--bytes=N,N] [--by=ring,native]\n"
-       "            [--repeats=N]",
+       "bench ops|step|layers INPUT.ini [--section.key=value ...]\n"
+       "  syncopate bench ops INPUT.ini [--section.key=value ...] --tune=FILE\n"
+       "  syncopate bench comm INPUT.ini [--section.key=value ...]\n"
+       "            [--bytes=N,N] [--by=ring,native] [--repeats=N]",
        "throughput of this machine; --tune: on a GPU, measures the plans of\n"
        "      cuDNN and cuBLASLt for the input's steps and keeps the fastest "
        "in\n"

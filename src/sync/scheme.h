@@ -125,9 +125,9 @@ struct SchemeParts {
   const OptimizerOptions& optimizer;
   const Schedule& schedule;  // of this worker
   uint64_t seed = 1;
-  int64_t total_steps = 0;     // of the run: worker_steps / N
-  int64_t began_at = 0;        // worker_steps before the scheme's first step
-  double steps_per_epoch = 1;  // likewise
+  int64_t total_steps = 0;       // of the run: worker_steps / N
+  int64_t began_at = 0;          // worker_steps before the scheme's first step
+  double steps_per_epoch = 1;    // likewise
   int64_t batches_per_step = 1;  // whose gradients a worker accumulates
   // By rank: samples per step, relative to their mean. Empty: alike. Outlives
   // the scheme.

@@ -303,8 +303,9 @@ expect_code 64 "$source_dir/jobs/study.sh"
 echo "gpu_studies.sh: what is recorded within a time comes back in one file"
 lent() { "$source_dir/tests/bench/gpu_studies.sh" "$@"; }
 export SYNCOPATE JOBS=2 OUT=back
-# A stand-in for the GPU's service writes down how it is called.
 mkdir -p fake
+# A stand-in for the GPU's service writes down how it is called.
+# shellcheck disable=SC2016  # it expands them
 printf '#!/bin/sh\n{ echo "${1:-$(cat)} $CUDA_MPS_PIPE_DIRECTORY"; } >>%s\n' \
   "$PWD/mps" >fake/nvidia-cuda-mps-control
 chmod +x fake/nvidia-cuda-mps-control
