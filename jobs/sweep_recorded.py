@@ -16,10 +16,13 @@ from sweep_runs import MAY_CHANGE, counted, final_jobs, job_of, outcome
 # and where the data lie.
 LEFT_OUT = MAY_CHANGE | {"run.name", "run.seed", "run.threads",
                          "data.vocabulary"}
+# Keys that are younger than some rows, with the value that they had before.
+AS_BEFORE = {("data.fill", "mean")}
 
 
 def without(keys):
-    return {key: value for key, value in keys.items() if key not in LEFT_OUT}
+    return {key: value for key, value in keys.items()
+            if key not in LEFT_OUT and (key, value) not in AS_BEFORE}
 
 
 def input_digest(sweep, variant):

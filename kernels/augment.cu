@@ -55,11 +55,12 @@ __global__ void __launch_bounds__(kAugmentThreads)
         if (weight == 0 || !is_stored) continue;
         int column = left + right;
         int line = above + below;
-        if (map.is_clamped != 0) {
+        if (map.outside == Outside::kNearest) {
           column = std::clamp(column, 0, width - 1);
           line = std::clamp(line, 0, height - 1);
         } else if (column < 0 || column >= width || line < 0 ||
                    line >= height) {
+          if (map.outside == Outside::kBlack) sum += weight * shift[c];
           continue;
         }
         const auto pixel = static_cast<float>(

@@ -178,6 +178,43 @@ Keys batch_keys() {
   };
 }
 
+Keys augmentation_keys() {
+  return {
+      {.name = "data.augment",
+       .place = &DataOptions::augment,
+       .doc = "Random augmentation of training images.",
+       .choices = {"crop", "flip", "rotate", "resized_crop"},
+       .zero_word = "none",
+       .used_when = {{"data.kind", kinds_of(Samples::kImages)}}},
+      {.name = "data.crop_pad",
+       .place = &DataOptions::crop_pad,
+       .doc = "Pixels added to each side before cropping back to size.",
+       .low = 1,
+       .used_when = {{"data.augment", {"crop"}}}},
+      {.name = "data.fill",
+       .place = &DataOptions::fill,
+       .doc = "The pixels that crop and rotate add. mean: 0 after "
+              "normalisation, the mean colour; black: 0 before it, as "
+              "torchvision's RandomCrop and RandomRotation make them.",
+       .used_when = {{"data.augment", {"crop", "rotate"}}}},
+      {.name = "data.rotate_degrees",
+       .place = &DataOptions::rotate_degrees,
+       .doc = "Largest rotation to either side, in degrees.",
+       .low = 0,
+       .high = 180,
+       .is_low_open = true,
+       .used_when = {{"data.augment", {"rotate"}}}},
+      {.name = "data.crop_scale_min",
+       .place = &DataOptions::crop_scale_min,
+       .doc = "Smallest area of a random resized crop, as a fraction of the "
+              "image; the largest is 1.",
+       .low = 0,
+       .high = 1,
+       .is_low_open = true,
+       .used_when = {{"data.augment", {"resized_crop"}}}},
+  };
+}
+
 }  // namespace
 
 Keys data_keys() {
@@ -210,32 +247,8 @@ Keys data_keys() {
        .doc = "Training samples held out: a fraction if below 1, else their "
               "number; for questions: windows, rounded up to whole questions.",
        .low = 0},
-      {.name = "data.augment",
-       .place = &DataOptions::augment,
-       .doc = "Random augmentation of training images.",
-       .choices = {"crop", "flip", "rotate", "resized_crop"},
-       .zero_word = "none",
-       .used_when = images},
-      {.name = "data.crop_pad",
-       .place = &DataOptions::crop_pad,
-       .doc = "Zero pixels added to each side before cropping back to size.",
-       .low = 1,
-       .used_when = {{"data.augment", {"crop"}}}},
-      {.name = "data.rotate_degrees",
-       .place = &DataOptions::rotate_degrees,
-       .doc = "Largest rotation to either side, in degrees.",
-       .low = 0,
-       .high = 180,
-       .is_low_open = true,
-       .used_when = {{"data.augment", {"rotate"}}}},
-      {.name = "data.crop_scale_min",
-       .place = &DataOptions::crop_scale_min,
-       .doc = "Smallest area of a random resized crop, as a fraction of the "
-              "image; the largest is 1.",
-       .low = 0,
-       .high = 1,
-       .is_low_open = true,
-       .used_when = {{"data.augment", {"resized_crop"}}}},
+  };
+  const Keys rest = {
       {.name = "data.normalize",
        .place = &DataOptions::normalize,
        .doc = "auto: mean and standard deviation per channel of the training "
@@ -256,6 +269,8 @@ Keys data_keys() {
   };
   append(keys, batch_keys());
   append(keys, more);
+  append(keys, augmentation_keys());
+  append(keys, rest);
   for (const auto part : {image_file_keys, question_keys, synthetic_keys})
     append(keys, part());
   return keys;

@@ -23,6 +23,8 @@ CHOICE(Partitioning,
 // none: samples in random order; length: the samples of a step have similar
 // lengths, which balances the work of the workers.
 CHOICE(Bucketing, "none length", {kNone, kLength});
+// The pixels that augmentation adds (tensor/image_map.h).
+CHOICE(FillColour, "mean black", {kMean, kBlack});
 
 // A trained model can be used without the set it was trained on: the readers of
 // squad and, if the number of classes is known, of images then leave a training
@@ -45,7 +47,8 @@ struct DataOptions {
   Partitioning partition = Partitioning::kInterleaved;
   double validation = 0;  // held out of train: fraction (< 1) or samples
   std::vector<std::string> augment;  // any of crop flip rotate resized_crop
-  int64_t crop_pad = 4;  // zero pixels (after normalisation) on each side
+  int64_t crop_pad = 4;              // pixels on each side
+  FillColour fill = FillColour::kMean;
   double rotate_degrees = 15;
   double crop_scale_min = 0.08;    // least area of a resized crop / image area
   std::string normalize = "auto";  // auto: per channel of train; none: /255;

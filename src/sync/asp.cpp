@@ -17,9 +17,9 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
           parts,
           std::make_unique<Tickets>(parts.endpoint, bound),
           {.parameters = Owner::kShared,
-           .buffers = parts.sync.asp.batchnorm == ServerStatistics::kShared
-                          ? Owner::kShared
-                          : Owner::kWorker}),
+           .buffers = parts.sync.asp.batchnorm == ServerStatistics::kLocal
+                          ? Owner::kWorker
+                          : Owner::kShared}),
       exchange_(parts, bound),
       stale_(parts.endpoint.size()),
       order_(parts, exchange_.num_shards(), bound) {
@@ -221,10 +221,13 @@ Keys asp_keys() {
                   "(as with TensorFlow's parameter servers)."},
           {.name = "asp.batchnorm",
            .place = &AspOptions::batchnorm,
-           .doc = "Running statistics of BatchNorm: each worker's own, or "
-                  "variables of the server, into which those of the workers' "
-                  "batches are averaged (as with TensorFlow's parameter "
-                  "servers).",
+           .doc = "Running statistics of BatchNorm. local: each worker's own; "
+                  "shared: variables of the server, to which the changes are "
+                  "added that a worker's batch made to what it had pulled (as "
+                  "Tensor2Tensor does, Sync-Switch), so that with 16 and more "
+                  "workers variances become negative; averaged: "
+                  "variables of the server, which averages the batch's "
+                  "statistics into them (as TensorFlow does by itself).",
            .used_when = {{"model.family", {}, "batchnorm"}}},
           {.name = "asp.record",
            .place = &AspOptions::record,
@@ -244,7 +247,7 @@ Keys asp_keys() {
 // asp.pull = before_step a run has one pull more.
 std::optional<double> asp_bytes(const TrafficPlan& plan) {
   double model = static_cast<double>(plan.D) * plan.value_bytes();
-  if (plan.request.sync.asp.batchnorm == ServerStatistics::kShared)
+  if (plan.request.sync.asp.batchnorm != ServerStatistics::kLocal)
     model += static_cast<double>(plan.buffers) * sizeof(float);
   return 2.0 * model * (plan.N - 1) / plan.N;
 }

@@ -18,8 +18,8 @@
 // shards, a step sends 2 (N-1)/N times the model. One worker is sequential SGD.
 //
 // BatchNorm's running statistics stay local to each worker or, with
-// asp.batchnorm = shared, are kept by the server like the parameters: a push
-// brings those of the batch, which enter the server's moving average.
+// asp.batchnorm = shared or averaged, are kept by the server like the
+// parameters: a push brings what a batch did to them, a pull what all did.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

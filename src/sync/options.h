@@ -17,7 +17,7 @@ namespace syncopate {
 
 // Running statistics of BatchNorm.
 CHOICE(Statistics, "averaged local", {kAveraged, kLocal});
-CHOICE(ServerStatistics, "local shared", {kLocal, kShared});
+CHOICE(ServerStatistics, "local shared averaged", {kLocal, kShared, kAveraged});
 
 CHOICE(ClipPlace, "reduced local", {kReduced, kLocal});
 

@@ -22,8 +22,11 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
       compensation_(parts.sync.asp.compensation),
       has_requests_(parts.sync.asp.pull == Pulling::kBeforeStep),
       lambda_(static_cast<float>(parts.sync.asp.lambda)),
-      statistics_kept_(std::pow(1 - kBatchNormMomentum,
-                                static_cast<float>(parts.batches_per_step))),
+      statistics_kept_(
+          parts.sync.asp.batchnorm == ServerStatistics::kShared
+              ? 1
+              : std::pow(1 - kBatchNormMomentum,
+                         static_cast<float>(parts.batches_per_step))),
       device_(parts.context.device().kind() == DeviceKind::kNone
                   ? make_none_device()
                   : make_cpu_device()),
@@ -202,7 +205,6 @@ void ParameterShard::apply(int rank) {
   pushed_.erase(rank);
 }
 
-// s <- u + a (s - p)
 void ParameterShard::add_statistics(const Kept& kept) {
   float* const s = statistics_.data();
   if (!has_values(s)) return;

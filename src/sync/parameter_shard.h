@@ -12,18 +12,23 @@
 // algorithm 2), or x before the last update, whoever made it (per_key: MXNet's
 // DCASGD).
 //
-// With asp.batchnorm = shared, also a slice of BatchNorm's running statistics.
-// Worker i's forward pass turned the statistics p of its last pull into
-// u = a p + (1 - a) times those of its batch, where a = 0.9 (for k accumulated
-// batches, 0.9 to the power of k):
+// With asp.batchnorm = shared or averaged, also a slice of BatchNorm's running
+// statistics. Worker i's forward pass turned the statistics p of its last pull
+// into u = d p + (1 - d) times those of its batch, where d = 0.9 (for k
+// accumulated batches, 0.9 to the power of k):
 //
-//   s <- a s + (1 - a) times those of the batch, computed as u + a (s - p)
+//   s <- u + (s - p)        shared: the change that the batch made to p
+//   s <- u + d (s - p)      averaged: d s + (1 - d) times the batch's
 //   answer s, with x
 //
-// as TensorFlow's parameter servers update moving averages: of the value that
-// they have, not of the one that the worker pulled. If nobody else pushed in
-// between, s = p, so one worker's statistics are bitwise those of sequential
-// training. Statistics are sent in fp32 regardless of sync.wire.
+// Tensor2Tensor does the former: its layers see a copy of a variable that was
+// read when the step began (expert_utils.py, _add_variable_proxy_methods), and
+// the change is computed from that. With N workers, s(t + 1) = s(t) - 0.1
+// s(t - N + 1) + ..., which is stable if 0.1 < 2 sin(pi / (4 N - 2)), up to 16
+// workers (Levin and May 1976). TensorFlow's own layers compute the change
+// where the variable is (colocate_with). If nobody else pushed in between, s =
+// p, so one worker's statistics are bitwise those of sequential training.
+// Statistics are sent in fp32 regardless of sync.wire.
 //
 // One service handles pushes in the order in which they are complete; no
 // worker's slow message delays another's. A worker's next message comes after
@@ -147,7 +152,7 @@ class ParameterShard {
   Compensation compensation_;
   bool has_requests_;  // for pulls, apart from pushes
   float lambda_;
-  float statistics_kept_;  // a
+  float statistics_kept_;  // 1, or d
   // Not shared: a service runs concurrently with its worker.
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;

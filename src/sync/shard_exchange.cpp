@@ -47,7 +47,7 @@ ShardExchange::ShardExchange(const SchemeParts& parts, int64_t bound)
       shards_(num_shards_) {
   num_unpushed_ = num_shards_;
   await_wave();
-  if (parts.sync.asp.batchnorm == ServerStatistics::kShared &&
+  if (parts.sync.asp.batchnorm != ServerStatistics::kLocal &&
       !parts.replica.buffers.empty()) {
     statistics_.emplace(parts.context.device(), parts.replica.buffers);
     num_statistics_ = parts.replica.buffers.size();

@@ -66,7 +66,9 @@ def load(values, samples=None):
 
 
 class Augment:
-    """Normalise by channel, then pad with zeros, crop, flip."""
+    """Normalise by channel, crop from images with a border, flip. The border is
+    the mean colour or, with data.fill = black, what torchvision's RandomCrop
+    followed by Normalize makes of it."""
 
     def __init__(self, values, images):
         pixels = images.astype(np.float32) / 255
@@ -83,14 +85,21 @@ class Augment:
                    "crop and flip")
         self.pad = int(values["data.crop_pad"]) if "crop" in kinds else 0
         self.flip = "flip" in kinds
+        self.is_black = values["data.fill"] == "black"
 
     def plain(self, images):
         x = (torch.from_numpy(images).float() / 255 - self.mean) / self.std
         return x.contiguous(memory_format=torch.channels_last)
 
+    def padded(self, images):
+        x = torch.from_numpy(images).float() / 255
+        border = [self.pad] * 4
+        if self.is_black:
+            return (F.pad(x, border) - self.mean) / self.std
+        return F.pad((x - self.mean) / self.std, border)
+
     def __call__(self, images):
-        x = (torch.from_numpy(images).float() / 255 - self.mean) / self.std
-        n, _, height, width = x.shape
+        n, _, height, width = images.shape
         dy = torch.randint(0, 2 * self.pad + 1, (n, 1))
         dx = torch.randint(0, 2 * self.pad + 1, (n, 1))
         rows = dy + torch.arange(height)
@@ -98,7 +107,7 @@ class Augment:
         if self.flip:
             mirrored = torch.rand(n, 1) < 0.5
             columns = torch.where(mirrored, columns.flip(1), columns)
-        x = F.pad(x, [self.pad] * 4).permute(0, 2, 3, 1)
+        x = self.padded(images).permute(0, 2, 3, 1)
         x = x[torch.arange(n)[:, None, None], rows[:, :, None],
               columns[:, None, :]]
         return x.permute(0, 3, 1, 2)  # stays channels last in memory

@@ -10,7 +10,7 @@ void syncopate::fuzz::take(std::string_view input) {
       const JpegDecoder::Image image =
           decoder.decode(path, [&](int64_t H, int64_t W) {
             if (H < 1 || W < 1) found("an image of no size");
-            return ImageMap{{step, 0, 0, 0, step, 0}, 0, 1};
+            return ImageMap{{step, 0, 0, 0, step, 0}, 0, Outside::kNearest};
           });
       uint64_t sum = 0;  // every pixel is there
       for (int64_t i = 0; i < image.H * image.W * 3; ++i)

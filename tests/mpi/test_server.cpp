@@ -65,7 +65,8 @@ TEST_F(Server, LosesNothing) {
 TEST_F(Server, SendsWhatTheFormulaSays) {
   for (const Wire wire : {Wire::kF32, Wire::kBf16})
     for (const ServerStatistics batchnorm :
-         {ServerStatistics::kLocal, ServerStatistics::kShared}) {
+         {ServerStatistics::kLocal, ServerStatistics::kShared,
+          ServerStatistics::kAveraged}) {
       ToyRun run = test::run_of("asp");
       run.sync.wire = wire;
       run.sync.asp.batchnorm = batchnorm;
@@ -74,9 +75,9 @@ TEST_F(Server, SendsWhatTheFormulaSays) {
       const ToyResult result = test::train_toy(*world_, with_late_workers(run));
       const int64_t elems = 48, bytes = run.sync.wire == Wire::kBf16 ? 2 : 4;
       const int64_t all =
-          elems * bytes + (run.sync.asp.batchnorm == ServerStatistics::kShared
-                               ? run.num_buffers * 4
-                               : 0);
+          elems * bytes + (run.sync.asp.batchnorm == ServerStatistics::kLocal
+                               ? 0
+                               : run.num_buffers * 4);
       const int64_t own = all / ranks();
       for (int rank = 0; rank < ranks(); ++rank) {
         const int64_t steps = result.steps[rank];

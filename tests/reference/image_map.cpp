@@ -12,11 +12,12 @@ double read_pixel(const StoredImages& stored,
                   int64_t c) {
   const auto value_at = [&](int64_t column, int64_t row) {
     const int64_t W = stored.W, H = stored.H;
-    if (map.is_clamped) {
+    if (map.beside == Beside::kNearest) {
       column = std::clamp<int64_t>(column, 0, W - 1);
       row = std::clamp<int64_t>(row, 0, H - 1);
     }
-    if (column < 0 || column >= W || row < 0 || row >= H) return 0.0;
+    if (column < 0 || column >= W || row < 0 || row >= H)
+      return map.beside == Beside::kZeroPixel ? stored.shift[c] : 0.0;
     return stored.pixels[((map.image * H + row) * W + column) * stored.C + c] *
                stored.scale[c] +
            stored.shift[c];

@@ -12,11 +12,13 @@ struct StoredImages {
   Values scale, shift;  // (C), of what a pixel stands for
 };
 // Out (x, y) reads image `image` at (m0 x + m1 y + m2, m3 x + m4 y + m5),
-// between pixels the bilinear mean; beside them 0, or the nearest if clamped.
+// between pixels the bilinear mean; beside them 0, or what a pixel of 0 stands
+// for, or the nearest.
+enum class Beside { kZero, kZeroPixel, kNearest };
 struct PixelMap {
   Values m;
   int64_t image;
-  bool is_clamped;
+  Beside beside;
 };
 double read_pixel(const StoredImages& stored,
                   const PixelMap& map,

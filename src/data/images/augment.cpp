@@ -41,6 +41,9 @@ Augmenter::Augmenter(const DataOptions& options,
   if (!(degrees_ >= 0 && degrees_ <= 180))
     fail(ExitCode::kBadInput, "data.rotate_degrees: {}, expected 0 to 180",
          degrees_);
+  if (pad_ > 0 || degrees_ > 0)
+    outside_ =
+        options.fill == FillColour::kBlack ? Outside::kBlack : Outside::kMean;
   if (!has_resized_crop) return;
   crop_scale_min_ = options.crop_scale_min;
   if (!(crop_scale_min_ > 0 && crop_scale_min_ <= 1))
@@ -80,7 +83,7 @@ ImageMap Augmenter::map(int64_t epoch,
   if (degrees_ > 0)
     view = view.after(
         rotated(turn * degrees_ * std::numbers::pi / 180, spec.H, spec.W));
-  return view.to_map(sample, pad_ == 0 && degrees_ == 0);
+  return view.to_map(sample, outside_);
 }
 
 void Augmenter::fill(int64_t epoch, int64_t sample, float* out) const {

@@ -43,6 +43,7 @@ class Augmenter {
   bool has_flip_ = false;
   double degrees_ = 0;         // 0: no rotation
   double crop_scale_min_ = 0;  // 0: no resized crop
+  Outside outside_ = Outside::kNearest;
 };
 
 }  // namespace syncopate

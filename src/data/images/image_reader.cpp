@@ -28,7 +28,7 @@ bool is_shift(const Source& source) {
   if (m[1] != 0 || m[3] != 0 || m[4] != 1 || std::fabs(m[0]) != 1 ||
       !is_whole(m[2]) || !is_whole(m[5]))
     return false;
-  if (source.map.is_clamped == 0) return true;
+  if (source.map.outside != Outside::kNearest) return true;
   const auto last_x = m[0] * static_cast<float>(source.out.W - 1) + m[2];
   const auto last_y = static_cast<float>(source.out.H - 1) + m[5];
   return std::min(m[2], last_x) >= 0 && m[5] >= 0 &&
@@ -36,7 +36,16 @@ bool is_shift(const Source& source) {
          last_y < static_cast<float>(source.H);
 }
 
-// value(pixel, channel) of image(y + dy, first + step x), zero outside.
+// Writes pixels outside the image. Returns the end.
+float* fill_outside(const Source& source, int64_t pixels, float* out) {
+  const int64_t C = source.out.C;
+  if (source.map.outside == Outside::kMean)
+    return std::fill_n(out, pixels * C, 0.0F);
+  for (int64_t i = 0; i < pixels; ++i) out = std::copy_n(source.shift, C, out);
+  return out;
+}
+
+// value(pixel, channel) of image(y + dy, first + step x).
 template <typename Pixel, typename Value>
 void read_shifted(const Pixel* image,
                   const Source& source,
@@ -54,14 +63,14 @@ void read_shifted(const Pixel* image,
   for (int64_t y = 0; y < source.out.H; ++y) {
     const int64_t from_y = y + dy;
     if (from_y < 0 || from_y >= source.H) {
-      out = std::fill_n(out, W * C, 0.0F);
+      out = fill_outside(source, W, out);
       continue;
     }
-    out = std::fill_n(out, begin * C, 0.0F);
+    out = fill_outside(source, begin, out);
     const Pixel* pixel = image + (from_y * source.W + first + step * begin) * C;
     for (int64_t x = begin; x < end; ++x, pixel += step * C)
       for (int64_t c = 0; c < C; ++c) *out++ = value(pixel[c], c);
-    out = std::fill_n(out, (W - end) * C, 0.0F);
+    out = fill_outside(source, W - end, out);
   }
 }
 
@@ -120,7 +129,6 @@ void read_upright(const Pixel* image, const Source& source, float* out) {
   }
 }
 
-// A pixel outside counts as zero after normalisation.
 template <typename Pixel>
 void read_at(const Pixel* image,
              const Source& source,
@@ -149,9 +157,13 @@ void read_at(const Pixel* image,
   std::fill_n(out, C, 0.0F);
   for (int64_t y = y0; y <= y0 + 1; ++y) {
     for (int64_t x = x0; x <= x0 + 1; ++x) {
-      if (y < 0 || y >= source.H || x < 0 || x >= source.W) continue;
       const float weight = (x == x0 ? 1 - right_weight : right_weight) *
                            (y == y0 ? 1 - lower_weight : lower_weight);
+      if (y < 0 || y >= source.H || x < 0 || x >= source.W) {
+        if (source.map.outside == Outside::kBlack)
+          for (int64_t c = 0; c < C; ++c) out[c] += weight * source.shift[c];
+        continue;
+      }
       const Pixel* pixel = image + (y * source.W + x) * C;
       for (int64_t c = 0; c < C; ++c)
         out[c] += weight * (static_cast<float>(pixel[c]) * source.scale[c] +
@@ -171,7 +183,7 @@ void read_affine(const Pixel* image, const Source& source, float* out) {
       const auto across = static_cast<float>(x);
       float u = m[0] * across + m[1] * down + m[2];
       float v = m[3] * across + m[4] * down + m[5];
-      if (source.map.is_clamped != 0) {
+      if (source.map.outside == Outside::kNearest) {
         u = std::clamp(u, 0.0F, last_x);
         v = std::clamp(v, 0.0F, last_y);
       }
@@ -185,8 +197,8 @@ void read_image(const Pixel* image,
                 const Source& source,
                 const Value& exact_value,
                 float* out) {
-  const bool is_upright = source.map.is_clamped != 0 && source.map.m[1] == 0 &&
-                          source.map.m[3] == 0;
+  const bool is_upright = source.map.outside == Outside::kNearest &&
+                          source.map.m[1] == 0 && source.map.m[3] == 0;
   if (is_shift(source))
     read_shifted(image, source, exact_value, out);
   else if (is_upright && source.out.C == 3)
@@ -322,7 +334,7 @@ ImageMap evaluation_map(const ImageSet& set,
                         int64_t H,
                         int64_t W) {
   return evaluation_view(H, W, set.eval_resize, set.spec.H, set.spec.W)
-      .to_map(sample, true);
+      .to_map(sample, Outside::kNearest);
 }
 
 }  // namespace syncopate

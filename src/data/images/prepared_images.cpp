@@ -131,7 +131,7 @@ PixelCheck check_files(const ImageSet& set,
       JpegDecoder decoder;
       decoder.decode(files.path(samples[place]), [](int64_t, int64_t) {
         // An eighth of the size is enough to notice damage.
-        return ImageMap{{8, 0, 0, 0, 8, 0}, 0, 1};
+        return ImageMap{{8, 0, 0, 0, 8, 0}, 0, Outside::kNearest};
       });
     } catch (const Error& error) {
       said[place] = error.what();

@@ -13,11 +13,11 @@ Affine Affine::after(const Affine& inner) const {
            a[3] * b[1] + a[4] * b[4], a[3] * b[2] + a[4] * b[5] + a[5]}};
 }
 
-ImageMap Affine::to_map(int64_t image, bool is_clamped) const {
+ImageMap Affine::to_map(int64_t image, Outside outside) const {
   ImageMap map{};
   for (int i = 0; i < 6; ++i) map.m[i] = static_cast<float>(m[i]);
   map.image = static_cast<int32_t>(image);
-  map.is_clamped = is_clamped ? 1 : 0;
+  map.outside = outside;
   return map;
 }
 

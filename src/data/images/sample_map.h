@@ -17,7 +17,7 @@ struct Affine {
 
   // Applies `inner` first, then this: output -> inner -> stored.
   Affine after(const Affine& inner) const;
-  ImageMap to_map(int64_t image, bool is_clamped) const;
+  ImageMap to_map(int64_t image, Outside outside) const;
 };
 
 // The box of stored pixels [x, x + w) x [y, y + h), to be read as H x W pixels.

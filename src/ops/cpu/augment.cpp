@@ -18,13 +18,15 @@ void add_tap(float* out,
              int64_t u,
              int64_t v,
              float weight,
-             bool is_clamped,
+             Outside outside,
              const float* scale,
              const float* shift) {
-  if (is_clamped) {
+  if (outside == Outside::kNearest) {
     u = std::clamp<int64_t>(u, 0, s.W - 1);
     v = std::clamp<int64_t>(v, 0, s.H - 1);
   } else if (u < 0 || u >= s.W || v < 0 || v >= s.H) {
+    if (outside == Outside::kBlack)
+      for (int64_t c = 0; c < s.C; ++c) out[c] += weight * shift[c];
     return;
   }
   const Pixel* pixel = image + (v * s.W + u) * s.C;
@@ -56,8 +58,8 @@ void gather_row(float* out,
       // Skip taps of weight 0, so that a shift by whole pixels is exact.
       if (weight != 0)
         add_tap(out, image, s, static_cast<int64_t>(u0) + right,
-                static_cast<int64_t>(v0) + below, weight, map.is_clamped != 0,
-                scale, shift);
+                static_cast<int64_t>(v0) + below, weight, map.outside, scale,
+                shift);
     }
   }
 }

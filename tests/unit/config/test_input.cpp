@@ -145,6 +145,8 @@ TEST(Resume, WhatMayNot) {
              "resume",
              "data.crop_pad: was not used, now 4: not allowed to change on "
              "resume",
+             "data.fill: was not used, now mean: not allowed to change on "
+             "resume",
              "network.mbit_s: was 0, now 10: not allowed to change on "
              "resume"}));
 }
@@ -155,7 +157,7 @@ TEST(Resume, KeysThatFollowFromOthersAreOneLine) {
   EXPECT_EQ(condensed(all),
             (Lines{all[0], all[1],
                    "used by only one of the two inputs: data.crop_pad, "
-                   "data.rotate_degrees"}));
+                   "data.fill, data.rotate_degrees"}));
   EXPECT_EQ(condensed({all[0]}), Lines{all[0]});
 }
 

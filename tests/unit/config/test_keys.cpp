@@ -37,9 +37,9 @@ std::set<const void*> all_members(const Options& options) {
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u,
-                 v, w, x, y, z, aa, bb, cc, dd, ee, trained] = options.data;
+                 v, w, x, y, z, aa, bb, cc, dd, ee, ff, trained] = options.data;
     collect(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, q, r, s, t, u, v, w,
-            x, y, z, aa, bb, cc, dd, ee);
+            x, y, z, aa, bb, cc, dd, ee, ff);
   }
   {
     const auto& [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o] =
@@ -216,6 +216,7 @@ const std::map<std::string, std::string>& other_values() {
       {"data.validation", "5000"},
       {"data.augment", "crop flip"},
       {"data.crop_pad", "2"},
+      {"data.fill", "black"},
       {"data.rotate_degrees", "7.5"},
       {"data.crop_scale_min", "0.25"},
       {"data.eval_resize", "300"},

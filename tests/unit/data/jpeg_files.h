@@ -36,7 +36,7 @@ inline RgbImage make_image(int64_t H, int64_t W, int kind, int salt) {
 
 // The map of a whole image as it is.
 inline ImageMap whole(int64_t, int64_t) {
-  return Affine{}.to_map(0, true);
+  return Affine{}.to_map(0, Outside::kNearest);
 }
 
 // Reads bytes as they are.

@@ -41,7 +41,7 @@ std::vector<float> filled(const ImageSet& set,
           [&](int64_t H, int64_t W) {
             EXPECT_EQ(H, set.spec.H);
             EXPECT_EQ(W, set.spec.W);
-            return affine.to_map(sample, false);
+            return affine.to_map(sample, Outside::kMean);
           },
           out.data());
   return out;
@@ -55,7 +55,7 @@ void rotate_image(const ImageSpec& spec,
   const std::vector<float> zero(channels, 0.0F), one(channels, 1.0F);
   PixelReader(spec, {one, zero}, {zero, one})
       .read(in, spec.H, spec.W,
-            rotated(radians, spec.H, spec.W).to_map(0, false), out);
+            rotated(radians, spec.H, spec.W).to_map(0, Outside::kMean), out);
 }
 
 TEST(Normalize, MeanAndDeviationOfBytesAreExact) {

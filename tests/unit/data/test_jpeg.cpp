@@ -88,7 +88,7 @@ TEST(Jpeg, IsDecodedNoLargerThanNeeded) {
                                           {7, 8}}) {
     const ImageSpec spec = {.C = 3, .H = side, .W = side, .classes = 2};
     const ImageMap map =
-        evaluation_view(H, W, side, side, side).to_map(0, true);
+        evaluation_view(H, W, side, side, side).to_map(0, Outside::kNearest);
     const JpegDecoder::Image image =
         decoder.decode(folder / "a.jpg", [&](int64_t, int64_t) { return map; });
     EXPECT_EQ(image.H, H / denominator);

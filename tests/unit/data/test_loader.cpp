@@ -156,7 +156,9 @@ TEST(Evaluation, BatchesAreNormalisedOnlyAndMayBeShort) {
     for (size_t i = 0; i < indices.size(); ++i) {
       reader.fill(
           indices[i],
-          [&](int64_t, int64_t) { return Affine{}.to_map(indices[i], true); },
+          [&](int64_t, int64_t) {
+            return Affine{}.to_map(indices[i], Outside::kNearest);
+          },
           expected.data());
       EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
                              view.images.f32() + i * expected.size()));

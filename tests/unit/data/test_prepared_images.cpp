@@ -66,7 +66,7 @@ TEST(PreparedImages, HoldTheMiddleOfEachImage) {
     reader_of_bytes({.C = 3, .H = kSize, .W = kSize, .classes = 3})
         .read(image.pixels, image.H, image.W,
               evaluation_view(image.H, image.W, kSize, kSize, kSize)
-                  .to_map(0, true),
+                  .to_map(0, Outside::kNearest),
               values.data());
     // Rounded; large ones were decoded at half the size.
     const double tolerance = std::min(image.H, image.W) < 64 ? 0.501 : 6;

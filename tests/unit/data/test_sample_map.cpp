@@ -45,7 +45,8 @@ TEST(Evaluation, TakesTheMiddle) {
     EXPECT_EQ(map.m[2], side == 24 ? 12 : 13);
     EXPECT_EQ(map.m[5], side == 24 ? 4 : 5);
   }
-  EXPECT_EQ(evaluation_view(9, 8, 0, 9, 8).to_map(3, true).m[2], 0.0F);
+  EXPECT_EQ(evaluation_view(9, 8, 0, 9, 8).to_map(3, Outside::kNearest).m[2],
+            0.0F);
   // 375 x 500 to 256 x 341.3, then 224 x 224: within half a pixel of the
   // middle.
   const Affine map = evaluation_view(375, 500, 256, 224, 224);
@@ -129,8 +130,9 @@ std::vector<double> read_by_definition(const ImageSet& set,
                                  {scale.scale.begin(), scale.scale.end()},
                                  {scale.shift.begin(), scale.shift.end()}};
   if (!floats.empty()) stored.pixels = {floats.begin(), floats.end()};
-  const reference::PixelMap by{
-      {std::begin(map.m), std::end(map.m)}, map.image, map.is_clamped != 0};
+  const reference::PixelMap by{{std::begin(map.m), std::end(map.m)},
+                               map.image,
+                               static_cast<reference::Beside>(map.outside)};
   std::vector<double> out;
   for (int64_t y = 0; y < set.spec.H; ++y)
     for (int64_t x = 0; x < set.spec.W; ++x)
@@ -184,9 +186,11 @@ TEST(Augmenter, FillsWhatItsMapSays) {
         options.augment = augment;
         options.crop_pad = 3;
         options.rotate_degrees = 40;
-        const Augmenter augmenter(options, set, normalization, 11);
         std::vector<float> out(static_cast<size_t>(13 * 11 * channels));
-        for (int64_t epoch = 0; epoch < 12; ++epoch) {
+        for (int64_t epoch = 0; epoch < 24; ++epoch) {
+          options.fill =
+              epoch % 2 == 0 ? FillColour::kMean : FillColour::kBlack;
+          const Augmenter augmenter(options, set, normalization, 11);
           const int64_t sample = epoch % 3;
           augmenter.fill(epoch, sample, out.data());
           const ImageMap map = augmenter.map(epoch, sample);

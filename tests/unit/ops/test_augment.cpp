@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-constexpr int32_t kZeroOutside = 0, kClamped = 1;
+constexpr Outside kZeroOutside = Outside::kMean, kClamped = Outside::kNearest;
 
 struct Case {
   int64_t S, source_H, source_W;  // stored images
@@ -27,12 +27,12 @@ std::vector<double> expected_images(const Case& sizes,
     for (int64_t c = 0; c < sizes.C; ++c)
       for (int64_t y = 0; y < sizes.H; ++y)
         for (int64_t x = 0; x < sizes.W; ++x)
-          images.push_back(
-              reference::read_pixel(stored,
-                                    {{std::begin(map.m), std::end(map.m)},
-                                     map.image,
-                                     map.is_clamped != 0},
-                                    x, y, c));
+          images.push_back(reference::read_pixel(
+              stored,
+              {{std::begin(map.m), std::end(map.m)},
+               map.image,
+               static_cast<reference::Beside>(map.outside)},
+              x, y, c));
   return images;
 }
 
@@ -55,11 +55,11 @@ ImageMap rotation(float angle,
                   float cx,
                   float cy,
                   int32_t image,
-                  int32_t is_clamped) {
+                  Outside outside) {
   const float c = zoom * std::cos(angle), s = zoom * std::sin(angle);
   return {{c, -s, cx - c * cx + s * cy, s, c, cy - s * cx - c * cy},
           image,
-          is_clamped};
+          outside};
 }
 
 class Augment : public testing::TestWithParam<Case> {};
@@ -70,10 +70,9 @@ TEST_P(Augment, FollowsItsFormula) {
   std::vector<ImageMap> maps;
   for (int64_t n = 0; n < sizes.N; ++n) {
     const auto turn = static_cast<float>(n);
-    maps.push_back(rotation(0.3f * turn,
-                            0.5f + 0.2f * static_cast<float>(n % 4), 3.25f,
-                            2.5f, static_cast<int32_t>(n * 3 % sizes.S),
-                            n % 2 != 0 ? kClamped : kZeroOutside));
+    maps.push_back(rotation(
+        0.3f * turn, 0.5f + 0.2f * static_cast<float>(n % 4), 3.25f, 2.5f,
+        static_cast<int32_t>(n * 3 % sizes.S), static_cast<Outside>(n % 3)));
   }
   const DeviceValues<ImageMap> d_maps(maps);
   for (const DType dtype : {DType::kU8, DType::kF32}) {
@@ -148,6 +147,28 @@ TEST(AugmentExact, ShiftsByWholePixelsReadOnePixelEach) {
                     expected)
               << n << " " << c << " " << y << " " << x;
         }
+}
+
+// torchvision: RandomCrop(padding) or RandomRotation, whose fill is 0, then
+// Normalize. With a mean of 0.5 and a deviation of 0.25, black is -2.
+TEST(AugmentExact, BlackPaddingIsNormalised) {
+  TestContext test;
+  const GuardedTensor stored(DType::kU8, {1, 2, 2, 1}, {255, 255, 255, 255});
+  const GuardedTensor scale = per_channel({4.0 / 255}),
+                      shift = per_channel({-2});
+  const std::vector<ImageMap> maps = {
+      {{1, 0, -1, 0, 1, -1}, 0, Outside::kBlack},
+      {{1, 0, 1e12f, 0, 1, 0}, 0, Outside::kBlack},
+      {{1, 0, 1.5f, 0, 1, 0}, 0, Outside::kBlack},
+  };
+  const DeviceValues<ImageMap> d_maps(maps);
+  const GuardedTensor images(DType::kF32, {3, 1, 2, 2}, Layout::kNhwc);
+  gather_images(test.context, images, stored, scale, shift, d_maps);
+  const auto got = images.get();
+  const std::vector<double> expected = {-2, -2, -2, 2,  -2, -2,
+                                        -2, -2, 0,  -2, 0,  -2};
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], 1e-6) << i;
 }
 
 TEST(AugmentExact, PaddingIsZeroAfterNormalisation) {

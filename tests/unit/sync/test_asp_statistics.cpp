@@ -1,4 +1,6 @@
-// asp.batchnorm = shared: running statistics are variables of the server.
+// asp.batchnorm = shared, averaged: running statistics are variables of the
+// server.
+#include <algorithm>
 #include <cmath>
 
 #include "unit/sync/reference.h"
@@ -35,6 +37,7 @@ TEST(SharedStatistics, OfOneWorkerAreSequential) {
   for (const char* scheme : {"asp", "ssp"})
     for (const int64_t every : {0, 1, 4}) {
       ToyRun run = shared_run(scheme);
+      if (every == 4) run.sync.asp.batchnorm = ServerStatistics::kAveraged;
       run.steps = 50;
       run.boundary_every = every;
       const auto server = test::train_toy(1, run);
@@ -45,71 +48,92 @@ TEST(SharedStatistics, OfOneWorkerAreSequential) {
     }
 }
 
-// The server averages each step's batch statistics into its own, in the order
-// of arrival, and returns them to the worker: TensorFlow computes a change
-// where the variable is (_assign_moving_average of BatchNormalization, with
-// colocate_with).
-TEST(SharedStatistics, AreTheMovingAverageOfAllBatches) {
-  for (const auto& [servers, batches] :
-       {std::pair{0, 1}, {1, 1}, {2, 1}, {2, 3}}) {
-    ToyRun run = shared_run();
-    run.sync.asp.servers = servers;
-    run.batches_per_step = batches;
-    run.statistics = [&](int rank, int64_t step, std::span<float> statistics) {
-      for (int k = 0; k < batches; ++k) moving_average(rank, step, statistics);
-    };
-    run.steps = 12;
-    run.step_s = {1, 1.3, 0.57, 3.1};  // no two arrive at the same time
-    const auto workers = static_cast<int>(run.step_s.size());
-
-    // Slices travel with those of the parameters.
-    const int64_t elems = test::start_of(run, 1)[0].size();
-    const int64_t shards = servers > 0 ? servers : workers;
-    std::vector<double> server(run.num_buffers, 0.0);
-    std::vector<int64_t> steps;
-    for (int64_t shard = 0; shard < shards; ++shard) {
-      const double after =
-          test::pushed_after(run, test::shard_begin(elems, shards, shard));
-      const auto slice = [&](int64_t s) {
-        return test::shard_begin(run.num_buffers, shards, s);
+// What the server holds after pushes in the order of arrival: of a worker whose
+// batch's statistics b turned the pulled p into p + c (b - p),
+//
+//   shared: s <- s + c (b - p). Tensor2Tensor's layers see a copy of a variable
+//     that was read when the step began, with the variable's assign_sub
+//     (expert_utils.py, _add_variable_proxy_methods), and BatchNormalization
+//     computes the change from what it sees (_assign_moving_average).
+//   averaged: s <- s + c (b - s). TensorFlow alone computes the change where
+//   the
+//     variable is (there, colocate_with).
+//
+// c is 0.1, of k accumulated batches 1 - 0.9^k.
+TEST(SharedStatistics, FollowTensor2TensorOrTensorFlow) {
+  const auto kinds = {ServerStatistics::kShared, ServerStatistics::kAveraged};
+  for (const ServerStatistics kind : kinds)
+    for (const auto& [servers, batches] :
+         {std::pair{0, 1}, {1, 1}, {2, 1}, {2, 3}}) {
+      ToyRun run = shared_run();
+      run.sync.asp.batchnorm = kind;
+      run.sync.asp.servers = servers;
+      run.batches_per_step = batches;
+      run.statistics = [&](int rank, int64_t step, std::span<float> s) {
+        for (int k = 0; k < batches; ++k) moving_average(rank, step, s);
       };
-      steps.assign(workers, 0);
-      test::in_order_of_arrival(run, after, [&](int rank, int64_t) {
-        for (int64_t i = slice(shard); i < slice(shard + 1); ++i) {
-          const double batch =
-              std::sin(static_cast<float>(7 * rank + 3 * steps[rank] + i + 1));
-          for (int k = 0; k < batches; ++k)
-            server[i] = 0.9 * server[i] + 0.1 * batch;
-        }
-        ++steps[rank];
-      });
-    }
+      run.steps = 12;
+      run.step_s = {1, 1.3, 0.57, 3.1};  // no two arrive at the same time
+      const auto workers = static_cast<int>(run.step_s.size());
 
-    const auto result = test::train_toy(workers, run);
-    EXPECT_EQ(result.steps, steps);
-    expect_equal_statistics(result);
-    test::expect_near({result.buffers[0]}, {server}, 1e-6);
-    run.sync.asp.batchnorm = ServerStatistics::kLocal;
-    const auto local = test::train_toy(workers, run);
-    EXPECT_EQ(local.parameters, result.parameters);
-    EXPECT_NE(local.buffers[0], local.buffers[1]);
-  }
+      // Slices travel with those of the parameters.
+      const int64_t elems = test::start_of(run, 1)[0].size();
+      const int64_t shards = servers > 0 ? servers : workers;
+      const double c = 1 - std::pow(0.9, batches);
+      std::vector<double> server(run.num_buffers, 0.0);
+      std::vector<int64_t> steps;
+      for (int64_t shard = 0; shard < shards; ++shard) {
+        const double after =
+            test::pushed_after(run, test::shard_begin(elems, shards, shard));
+        const auto slice = [&](int64_t s) {
+          return test::shard_begin(run.num_buffers, shards, s);
+        };
+        std::vector<std::vector<double>> pulled(workers, server);
+        steps.assign(workers, 0);
+        test::in_order_of_arrival(run, after, [&](int rank, int64_t) {
+          for (int64_t i = slice(shard); i < slice(shard + 1); ++i) {
+            const double batch = std::sin(
+                static_cast<float>(7 * rank + 3 * steps[rank] + i + 1));
+            const double seen =
+                kind == ServerStatistics::kShared ? pulled[rank][i] : server[i];
+            server[i] += c * (batch - seen);
+          }
+          ++steps[rank];
+          pulled[rank] = server;
+        });
+      }
+
+      const auto result = test::train_toy(workers, run);
+      EXPECT_EQ(result.steps, steps);
+      expect_equal_statistics(result);
+      test::expect_near({result.buffers[0]}, {server}, 1e-6);
+      run.sync.asp.batchnorm = ServerStatistics::kLocal;
+      const auto local = test::train_toy(workers, run);
+      EXPECT_EQ(local.parameters, result.parameters);
+      EXPECT_NE(local.buffers[0], local.buffers[1]);
+    }
 }
 
-// However many workers push changes of the same statistics, a variance cannot
-// become negative.
-TEST(SharedStatistics, LieBetweenThoseOfTheBatches) {
-  ToyRun run = shared_run();
-  run.steps = 40;
-  run.statistics = [](int, int64_t step, std::span<float> statistics) {
-    const float batch = step == 0 ? 10 : 1;
-    for (float& value : statistics) value = 0.9f * value + 0.1f * batch;
+// However many workers push, averaged statistics lie between those of the
+// batches, so that a variance cannot become negative. Shared ones do not.
+TEST(SharedStatistics, AveragedOnesLieBetweenThoseOfTheBatches) {
+  const auto range = [](ServerStatistics kind) {
+    ToyRun run = shared_run();
+    run.sync.asp.batchnorm = kind;
+    run.steps = 40;
+    run.statistics = [](int, int64_t step, std::span<float> statistics) {
+      const float batch = step == 0 ? 10 : 1;
+      for (float& value : statistics) value = 0.9f * value + 0.1f * batch;
+    };
+    const auto result = test::train_toy(24, run);
+    const auto [low, high] =
+        std::minmax_element(result.buffers[0].begin(), result.buffers[0].end());
+    return std::pair{*low, *high};
   };
-  const auto result = test::train_toy(24, run);
-  for (const float value : result.buffers[0]) {
-    EXPECT_GE(value, 0);
-    EXPECT_LE(value, 10);
-  }
+  const auto [low, high] = range(ServerStatistics::kAveraged);
+  EXPECT_GE(low, 0);
+  EXPECT_LE(high, 10);
+  EXPECT_GT(range(ServerStatistics::kShared).second, 100);
 }
 
 // Fewer statistics than shards, and none at all.
