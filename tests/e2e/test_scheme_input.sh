@@ -179,7 +179,7 @@ bad asp.record "expected" "${half[@]}" --asp.record=yes
 
 echo "keys that are not used"
 bad ssp.bound "sync.scheme" "$(s asp)" "$(w 3)" --ssp.bound=1
-bad asp.batchnorm "shared" "$(s asp)" "$(w 3)" --asp.batchnorm=averaged
+bad asp.batchnorm "shared" "$(s asp)" "$(w 3)" --asp.batchnorm=global
 bad esync.epsilon_steps "auto" "$(s esync)" "$(w 3)" --esync.epsilon_steps=-1
 bad asp.lambda "asp.compensation" "$(s asp)" "$(w 3)" --asp.lambda=0.1
 bad topology.kind "sync.scheme" "$(s bsp)" "$(w 3)" --topology.kind=ring

@@ -25,6 +25,8 @@ height = 8
 width = 8
 batch = 8
 noise = 1
+augment = crop
+crop_pad = 1
 [optimizer]
 lr = 0.02
 [compute]
@@ -190,6 +192,14 @@ expect_code 0 study --jobs=2 --run.threads=1
 shows '^tiny/results.csv has 6 of 8 final runs' "$scratch/out"
 ran "$final" bsp-seed1 four-seed2
 same_table tiny/results.csv before.csv
+
+# A key that is younger than a row counts if it changes what was done before.
+mv studied elsewhere
+expect_code 0 study --dry-run --data.fill=mean
+shows '^tiny/results.csv has 8 of 8 final runs' "$scratch/out"
+expect_code 0 study --dry-run --data.fill=black
+shows '^final bsp-seed1: recorded with another input: runs again$' "$scratch/out"
+mv elsewhere studied
 
 # Another input, --again, another size.
 sed -i 's/^lr = 0.02/lr = 0.03/' tiny/base.ini
