@@ -253,7 +253,8 @@ std::vector<ConvPlan> ConvPlan::list(const PlanTarget& target,
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
       if (!plan.try_finalize()) continue;
       ConvPlan made(graph, std::move(config), std::move(plan));
-      if (names.insert(made.name()).second) plans.push_back(std::move(made));
+      if (most == 1 || names.insert(made.name()).second)
+        plans.push_back(std::move(made));
     }
   }
   if (!plans.empty()) return plans;

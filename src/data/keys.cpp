@@ -133,10 +133,17 @@ Keys question_keys() {
 }
 
 // Keys of images that are read on demand.
-Keys image_file_keys() {
+Keys loading_keys() {
   const std::vector<UsedWhen> read_late = {
       {"data.kind", kinds_that(&DataKind::is_read_late)}};
   return {
+      {.name = "data.prefetch",
+       .place = &DataOptions::prefetch,
+       .doc = "Mini-batches prepared ahead (for clicks, by all free cores); "
+              "0: each when needed. A training set on a GPU needs none.",
+       .low = 0,
+       .high = 1024,  // each holds a batch in memory
+       .on_resume = OnResume::kMayChange},
       {.name = "data.eval_resize",
        .place = &DataOptions::eval_resize,
        .doc = "Evaluation resizes the shorter side to this many pixels and "
@@ -175,17 +182,30 @@ Keys batch_keys() {
        .place = &DataOptions::accumulate,
        .doc = "Mini-batches whose gradients are accumulated into one step.",
        .low = 1},
+      {.name = "data.partition",
+       .place = &DataOptions::partition,
+       .doc =
+           "Which samples a worker sees. interleaved: N workers with batch B "
+           "see what one with N*B sees; random, contiguous: a fixed share; "
+           "sorted, by_class: a share of the labels (not for questions)."},
+      {.name = "data.validation",
+       .place = &DataOptions::validation,
+       .doc = "Training samples held out: a fraction if below 1, else their "
+              "number; for questions: windows, rounded up to whole questions.",
+       .low = 0},
   };
 }
 
-Keys augmentation_keys() {
+Keys image_keys() {
+  const std::vector<UsedWhen> images = {
+      {"data.kind", kinds_of(Samples::kImages)}};
   return {
       {.name = "data.augment",
        .place = &DataOptions::augment,
        .doc = "Random augmentation of training images.",
        .choices = {"crop", "flip", "rotate", "resized_crop"},
        .zero_word = "none",
-       .used_when = {{"data.kind", kinds_of(Samples::kImages)}}},
+       .used_when = images},
       {.name = "data.crop_pad",
        .place = &DataOptions::crop_pad,
        .doc = "Pixels added to each side before cropping back to size.",
@@ -212,14 +232,22 @@ Keys augmentation_keys() {
        .high = 1,
        .is_low_open = true,
        .used_when = {{"data.augment", {"resized_crop"}}}},
+      {.name = "data.normalize",
+       .place = &DataOptions::normalize,
+       .doc = "auto: mean and standard deviation per channel of the training "
+              "samples that are not held out (image_folder: of 256 of them); "
+              "none: pixels / 255; or means / deviations per channel, for "
+              "pixels in 0..1.",
+       .form = {"auto, none or means / deviations such as 0.5 0.5 0.5 / 0.2 "
+                "0.2 0.2",
+                is_normalization},
+       .used_when = images},
   };
 }
 
 }  // namespace
 
 Keys data_keys() {
-  const std::vector<UsedWhen> images = {
-      {"data.kind", kinds_of(Samples::kImages)}};
   Keys keys = {
       {.name = "data.kind",
        .place = &DataOptions::kind,
@@ -235,43 +263,8 @@ Keys data_keys() {
                       })}},
        .on_resume = OnResume::kMayChange},
   };
-  const Keys more = {
-      {.name = "data.partition",
-       .place = &DataOptions::partition,
-       .doc =
-           "Which samples a worker sees. interleaved: N workers with batch B "
-           "see what one with N*B sees; random, contiguous: a fixed share; "
-           "sorted, by_class: a share of the labels (not for questions)."},
-      {.name = "data.validation",
-       .place = &DataOptions::validation,
-       .doc = "Training samples held out: a fraction if below 1, else their "
-              "number; for questions: windows, rounded up to whole questions.",
-       .low = 0},
-  };
-  const Keys rest = {
-      {.name = "data.normalize",
-       .place = &DataOptions::normalize,
-       .doc = "auto: mean and standard deviation per channel of the training "
-              "samples that are not held out (image_folder: of 256 of them); "
-              "none: pixels / 255; or means / deviations per channel, for "
-              "pixels in 0..1.",
-       .form = {"auto, none or means / deviations such as 0.5 0.5 0.5 / 0.2 "
-                "0.2 0.2",
-                is_normalization},
-       .used_when = images},
-      {.name = "data.prefetch",
-       .place = &DataOptions::prefetch,
-       .doc = "Mini-batches prepared ahead (for clicks, by all free cores); "
-              "0: each when needed. A training set on a GPU needs none.",
-       .low = 0,
-       .high = 1024,  // each holds a batch in memory
-       .on_resume = OnResume::kMayChange},
-  };
-  append(keys, batch_keys());
-  append(keys, more);
-  append(keys, augmentation_keys());
-  append(keys, rest);
-  for (const auto part : {image_file_keys, question_keys, synthetic_keys})
+  for (const auto part :
+       {batch_keys, image_keys, loading_keys, question_keys, synthetic_keys})
     append(keys, part());
   return keys;
 }

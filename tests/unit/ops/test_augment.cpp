@@ -12,8 +12,6 @@ namespace {
 
 using namespace test;
 
-constexpr Outside kZeroOutside = Outside::kMean, kClamped = Outside::kNearest;
-
 struct Case {
   int64_t S, source_H, source_W;  // stored images
   int64_t N, C, H, W;             // out
@@ -124,8 +122,8 @@ TEST(AugmentExact, ShiftsByWholePixelsReadOnePixelEach) {
       values[static_cast<size_t>((row * W + 4) * C + c)] = std::nan("");
   stored.set(values);
   const std::vector<ImageMap> maps = {
-      {{1, 0, -1, 0, 1, 0}, 0, kZeroOutside},
-      {{-1, 0, 3, 0, 1, 1}, 0, kZeroOutside},
+      {{1, 0, -1, 0, 1, 0}, 0, Outside::kMean},
+      {{-1, 0, 3, 0, 1, 1}, 0, Outside::kMean},
   };
   const DeviceValues<ImageMap> d_maps(maps);
   const std::vector<double> scale = {2, 0.5, -1}, shift = {0, 0, 0};
@@ -176,10 +174,10 @@ TEST(AugmentExact, PaddingIsZeroAfterNormalisation) {
   const GuardedTensor stored(DType::kU8, {1, 2, 2, 1}, {10, 20, 30, 40});
   const GuardedTensor scale = per_channel({0.5}), shift = per_channel({-3});
   const std::vector<ImageMap> maps = {
-      {{1, 0, -1, 0, 1, -1}, 0, kZeroOutside},
-      {{1, 0, -1, 0, 1, -1}, 0, kClamped},
-      {{1, 0, 1e12f, 0, 1, 0}, 0, kZeroOutside},
-      {{1, 0, 1.5f, 0, 1, 0}, 0, kZeroOutside},
+      {{1, 0, -1, 0, 1, -1}, 0, Outside::kMean},
+      {{1, 0, -1, 0, 1, -1}, 0, Outside::kNearest},
+      {{1, 0, 1e12f, 0, 1, 0}, 0, Outside::kMean},
+      {{1, 0, 1.5f, 0, 1, 0}, 0, Outside::kMean},
   };
   const DeviceValues<ImageMap> d_maps(maps);
   const GuardedTensor images(DType::kF32, {4, 1, 2, 2}, Layout::kNhwc);
@@ -198,8 +196,9 @@ TEST(AugmentExact, AnImageThatIsNotThereIsSeen) {
   const GuardedTensor scale = per_channel({1}), shift = per_channel({0});
   const GuardedTensor images(DType::kF32, {2, 1, 1, 1}, Layout::kNhwc);
   for (const int32_t bad : {-1, 2}) {
-    const std::vector<ImageMap> maps = {{{1, 0, 0, 0, 1, 0}, 1, kZeroOutside},
-                                        {{1, 0, 0, 0, 1, 0}, bad, kClamped}};
+    const std::vector<ImageMap> maps = {
+        {{1, 0, 0, 0, 1, 0}, 1, Outside::kMean},
+        {{1, 0, 0, 0, 1, 0}, bad, Outside::kNearest}};
     const DeviceValues<ImageMap> d_maps(maps);
     if (test_device().kind() == DeviceKind::kCpu) {
       EXPECT_THROW(
