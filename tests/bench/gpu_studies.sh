@@ -6,10 +6,10 @@
 # Each argument is what jobs/study.sh gets. All studies start at once, with JOBS
 # runs each (cores / studies; a study's own --jobs comes first), which share the
 # GPU, by NVIDIA's Multi-Process Service where there is one; the environment's if
-# CUDA_MPS_PIPE_DIRECTORY is set. When the time is over the studies are stopped and
-# their unfinished runs are lost, because checkpoints are left there. The folder
-# $OUT (.) gets studies.tar.xz, to be unpacked in a checkout: tables, figures,
-# output, and each run's results.h5 and input.ini.
+# CUDA_MPS_PIPE_DIRECTORY is set. When the time is over the studies are stopped. The
+# folder $OUT (.) gets two files, to be unpacked in a checkout: studies.tar.xz with
+# tables, figures, output, and each run's results.h5 and input.ini, and
+# unfinished.tar.xz with the runs that were stopped, which resume from there.
 # Environment: ARCHIVE, PREFIX, SYNCOPATE, PYTHON as for gpu.sh.
 # Exit codes: 0; 1 if a study was stopped or failed; 64; 66 without a program.
 set -euo pipefail
@@ -76,6 +76,14 @@ for name in "${!pids[@]}"; do
   tail -n 12 "$scratch/logs/$name.log" | sed "s/^/$name: /"
 done
 pids=()
+# A run that has ended says last where its results are.
+mapfile -t unfinished < <(find . \( -path ./build -o -path ./.git \) -prune -o \
+  -newer "$scratch/begin" -type d -name checkpoints -print | while read -r folder; do
+  run=${folder%/checkpoints}
+  [[ $(tail -n 1 "$run.out" 2>/dev/null) == results* ]] || echo "$run"
+done)
+((${#unfinished[@]} == 0)) ||
+  tar -c "${unfinished[@]}" | xz -1 -T0 >"$out/unfinished.tar.xz"
 find . \( -path ./build -o -path ./.git \) -prune -o -newer "$scratch/begin" \
   \( -name results.csv -o -name curves.csv -o -name 'figure-*.png' \
   -o -name results.h5 -o -name input.ini -o -name '*.out' \) -print0 |

@@ -327,6 +327,24 @@ tar -xJf back/studies.tar.xz -C back
   fail "came back: $(find back)"
 grep -q '8/8. final' back/logs/tiny.log || fail "log: $(cat back/logs/tiny.log)"
 cmp -s {,back/}studied/short/final/bsp-seed2/results.h5 || fail "no results.h5"
+[[ ! -e back/unfinished.tar.xz ]] || fail "all runs had ended"
+cp tiny/results.csv all.csv
+rm -rf studied tiny/*.csv tiny/*.png back
+expect_code 1 lent "tiny --run.time_limit_s=0.001"
+rm -rf studied tiny/*.csv
+tar -xJf back/unfinished.tar.xz
+ls studied/short/final/*/checkpoints/step-*/manifest.json >found ||
+  fail "no checkpoint came back"
+[[ $(wc -l <found) == 8 ]] || fail "came back: $(cat found)"
+expect_code 0 study
+shows '8/8. final' "$scratch/out"
+figures() { python - "$1" <<'PY'
+import csv, sys
+for row in csv.DictReader(open(sys.argv[1])):
+    print(row["cell"], row["seed"], row["state"], row["steps"], row["accuracy"], row["loss"])
+PY
+}
+diff <(figures all.csv) <(figures tiny/results.csv) || fail "resumed runs differ"
 rm -rf studied tiny/*.csv tiny/*.png back
 rm mps
 CUDA_MPS_PIPE_DIRECTORY=own PATH=$PWD/fake:$PATH SECONDS_IN_ALL=0 expect_code 1 lent tiny
