@@ -69,7 +69,7 @@ fi
 mkdir -p "$(dirname "$dir")" 2>/dev/null ||
   die 73 "$(dirname "$dir"): cannot create folder"
 temporary=$(mktemp -d "$dir.XXXXXX" 2>/dev/null) ||
-  die 73 "$dir: cannot create a folder beside it"
+  die 73 "$dir: cannot create a folder next to it"
 trap 'rm -rf "$temporary"' EXIT
 trap 'exit 130' INT TERM
 

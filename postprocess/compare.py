@@ -101,10 +101,11 @@ def notes(groups):
     budgets = {run.last("train", "worker_steps") for run in finished(everyone)}
     if len(budgets) > 1:
         limit = common_limit(everyone)
+        why = f"equal virtual time, run.virtual_limit_s = {limit}" if limit \
+            else "budgets differ"
         if any(targets.own_target(run) for run in everyone):
-            limit = None  # some ended before
-        yield ((f"equal virtual time, run.virtual_limit_s = {limit}: "
-                if limit else "budgets differ: ") + "worker_steps "
+            why = "runs end where they reach run.target"
+        yield (f"{why}: worker_steps "
                + ", ".join(f"{value:.0f}" for value in sorted(budgets)))
     versions = {str(run.provenance.get("git", "?")) for run in everyone
                 if not run.is_published}

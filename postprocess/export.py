@@ -165,8 +165,8 @@ def main(arguments):
             if getattr(options, name):
                 raise RunError(BAD_INPUT, f"--{name} is written as csv")
     if options.steps and options.table:
-        raise RunError(BAD_INPUT, "--table: beside --steps, expected one or "
-                       "the other")
+        raise RunError(BAD_INPUT, "--table: given together with --steps, "
+                       "expected one of them")
     table = None if options.steps else options.table or "train"
     runs = open_runs(options.runs)
     if options.steps and len(runs) > 1:

@@ -158,7 +158,7 @@ def grouped(runs, by):
     for first, *others in groups.values():
         with_seed = {first.input.get("run.seed"): first}
         for run in others:
-            refuse_pooling(first, run)
+            refuse_pooling(first, run, by)
             seed = run.input.get("run.seed")
             if seed in with_seed:
                 raise RunError(BAD_INPUT, f"repeated seed: run.seed is {seed} "
@@ -167,8 +167,9 @@ def grouped(runs, by):
     return groups
 
 
-def refuse_pooling(first, run):
-    """Exits with one line and 65 if an interval would cover different runs."""
+def refuse_pooling(first, run, by):
+    """Exits with one line and 65 if an interval would cover different runs,
+    which are alike in `by`."""
     neutral = NEUTRAL
     if common_limit([first, run]):
         neutral = NEUTRAL | {"run.steps"}
@@ -183,7 +184,8 @@ def refuse_pooling(first, run):
         raise RunError(BAD_INPUT, f"unlike runs: {key} is "
                        f"{first.input.get(key, '(unset)')} in {first.label}, "
                        f"{run.input.get(key, '(unset)')} in {run.label}: "
-                       f"--by {key} would compare them")
+                       f"--by {key} would compare them; with --by {by}, "
+                       "name runs that are alike otherwise")
 
 
 def shown_metric(runs, metric):

@@ -91,7 +91,7 @@ def read_trace(path):
                            "run with output.trace = on")
         if parts:
             print(f"note: {path}: {len(parts)} parts that were not joined, as "
-                  "the run was killed or goes on", file=sys.stderr)
+                  "the run was killed or has not ended", file=sys.stderr)
     trace, events = Trace(), []
     for file in files:
         try:
@@ -282,8 +282,8 @@ def main(arguments):
                         help=f"from 0; default: the first {MOST_WORKERS}")
     options = parser.parse_args(arguments)
     if options.steps and (options.begin, options.end) != (None, None):
-        raise RunError(BAD_INPUT, "--steps: beside --from or --to, expected "
-                       "one or the other")
+        raise RunError(BAD_INPUT, "--steps: given together with --from or "
+                       "--to, expected one of them")
     if os.path.splitext(options.output)[1] not in (".png", ".pdf", ".svg"):
         raise RunError(BAD_INPUT, f"{options.output}: the name must end in "
                        ".png or .pdf or .svg")

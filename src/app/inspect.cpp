@@ -1,5 +1,5 @@
 // syncopate inspect PATH: a checkpoint, a results file, a run directory,
-// prepared images or click records.
+// prepared images or click records, predictions.
 #include "app/commands.h"
 #include "base/hdf5_file.h"
 #include "checkpoint/checkpoint.h"
@@ -76,6 +76,7 @@ ExitCode command_inspect(Session& session, const CommandLine& line) {
     if (session.rank() != 0) return;
     const std::string text = describe(path);
     std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);  // before the error that refers to it
     if (text.find("\n  damaged") != std::string::npos)
       fail(ExitCode::kBadInput, "{}: damaged, see above", path);
   });

@@ -121,6 +121,10 @@ std::string bash_completion() {
       values += fmt::format("      --{}) words=\"{}\" ;;\n", key.name,
                             join(key.choices, " "));
   }
+  std::vector<std::string> subjects = section_names();  // of list keys
+  for (const SchemeInfo& info : scheme_table())
+    if (std::ranges::count(subjects, info.keyword) == 0)
+      subjects.push_back(info.keyword);
   std::string options, first_words;
   for (const Command& command : command_table()) {
     const std::vector<std::string> own = options_in(command.usage);
@@ -162,6 +166,8 @@ _syncopate() {{
 {}      *) COMPREPLY=($(compgen -f -- "$current"))
          compopt -o filenames 2>/dev/null ;;
     esac
+  elif [[ ${{COMP_WORDS[1]}} == list && ${{COMP_WORDS[2]}} == keys ]]; then
+    words="{}"
   else
     COMPREPLY=($(compgen -f -- "$current"))
     compopt -o filenames 2>/dev/null
@@ -170,7 +176,8 @@ _syncopate() {{
 }}
 complete -F _syncopate syncopate
 )",
-      values, options, join(keys, " "), join(commands, " "), first_words);
+      values, options, join(keys, " "), join(commands, " "), first_words,
+      join(subjects, " "));
 }
 
 }  // namespace syncopate

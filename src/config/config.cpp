@@ -120,6 +120,18 @@ class Parser {
     }
   }
 
+  // Call behind take_from().
+  void take_scheme_defaults() {
+    if (unsound_.contains("sync.scheme")) return;
+    const auto is_set = [this](const std::string& name) {
+      return lines_.contains(name) || taken_.contains(name);
+    };
+    for (const SchemeDefault& own :
+         scheme_info(input_.options.sync.scheme).defaults)
+      if (!is_set(own.key) && std::ranges::none_of(own.unless, is_set))
+        CHECK(!parse_value(*find_key(own.key), own.value, input_.options));
+  }
+
   void finish() {
     for (const auto& [name, line] : lines_) {
       const Key& key = *find_key(name);
@@ -332,6 +344,7 @@ ParsedInput parse_input(const std::string& path,
   for (const std::string& override_text : overrides)
     parser.read_override(override_text);
   if (saved != nullptr) parser.take_from(*saved);
+  parser.take_scheme_defaults();
   parser.finish();
   return input;
 }

@@ -269,8 +269,7 @@ class QuestionProblem final : public Problem {
     if (output.extension() != ".json")
       fail(ExitCode::kUsage,
            "--output={}: expected a name ending in .json; the n-best answers "
-           "go to "
-           "NAME.n_best.json beside it",
+           "go to NAME.n_best.json in the same folder",
            output.string());
   }
 

@@ -302,11 +302,35 @@ std::string describe_run(const Hdf5Reader& file, const RunOutcome& outcome) {
 
 }  // namespace
 
+namespace {
+
+// Lists the datasets of a file of predictions or prepared samples; "" if it is
+// a damaged one of results.
+std::string describe_other_data(const fs::path& path) {
+  try {
+    const Hdf5Reader file(path);
+    if (file.has("provenance")) return "";
+    std::string text =
+        fmt::format("data {}: no results of a run\n", path.string());
+    for (const Hdf5Dataset& dataset : file.datasets())
+      text += fmt::format(
+          "  {:<32} {:<20} {}\n", dataset.name, describe(dataset),
+          file.text_attribute(dataset.name, "description").value_or(""));
+    return text;
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+}  // namespace
+
 std::string describe_results(const fs::path& path, Detail detail) {
   try {
     require_whole(path);
   } catch (const Error& error) {
     if (error.code() != ExitCode::kBadInput) throw;
+    const std::string other = describe_other_data(path);
+    if (!other.empty()) return other;
     return fmt::format("results {}\n  damaged, or no results of a run: {}\n",
                        path.string(), error.what());
   }

@@ -134,8 +134,7 @@ void check_dgc(const SchemeRequest& request) {
   const DgcOptions& dgc = request.sync.dgc;
   if (!is_sparse(compress) && compress.kind != "qsgd")
     fail(ExitCode::kBadInput,
-         "compress.kind: {}, expected top_k, random_k or qsgd with dgc (the "
-         "default, sign, is for other schemes)",
+         "compress.kind: {}, expected top_k, random_k or qsgd with dgc",
          compress.kind);
   if (compress.kind == "random_k" && !compress.biased)
     fail(ExitCode::kBadInput,
@@ -149,7 +148,8 @@ void check_dgc(const SchemeRequest& request) {
            ratio);
   if (dgc.clip > 0 && request.optimizer.clip_norm > 0)
     fail(ExitCode::kBadInput,
-         "dgc.clip: beside optimizer.clip_norm, expected one of them");
+         "dgc.clip: given together with optimizer.clip_norm, expected one of "
+         "them");
   if (dgc.clip > 0 && request.optimizer.kind == "adam" &&
       request.optimizer.embedding == RowUpdates::kLazy)
     fail(ExitCode::kBadInput,
@@ -214,6 +214,7 @@ SchemeInfo dgc_scheme() {
           .make = &make<Dgc>,
           .check = &check_dgc,
           .keys = &dgc_keys,
+          .defaults = {{"compress.kind", "top_k"}},
           .planned_bytes = &dgc_bytes,
           .uses_compressor = true,
           .uses_collectives = true,

@@ -80,7 +80,8 @@ std::vector<Partition> ds_sync_phases(const DsSyncOptions& options,
   if (options.group != 0) {
     if (!options.radices.empty())
       fail(ExitCode::kBadInput,
-           "ds_sync.group: {} beside ds_sync.radices, expected one of them",
+           "ds_sync.group: {}, given together with ds_sync.radices, expected "
+           "one of them",
            options.group);
     if (options.group < 2 || workers % options.group != 0)
       fail(ExitCode::kBadInput,

@@ -171,8 +171,8 @@ void check_phases(const SyncSwitchOptions& options,
   const bool has_steps = !options.train_steps.empty();
   if (has_steps && !options.fractions.empty())
     fail(ExitCode::kBadInput,
-         "sync_switch.train_steps: given beside sync_switch.fractions, "
-         "expected one of the two");
+         "sync_switch.train_steps: given together with "
+         "sync_switch.fractions, expected one of the two");
   if (has_steps)
     check_train_steps(options, phases, workers, total_steps);
   else if ((phases.size() > 1 && options.plateau == Plateau::kNone) ||

@@ -237,6 +237,13 @@ struct SchemeRequest {
   double steps_per_epoch = 0;  // 0: not known yet
 };
 
+// The value of a key that is not given, where a scheme cannot use the common
+// default, unless one of the keys `unless` is given.
+struct SchemeDefault {
+  std::string key, value;
+  std::vector<std::string> unless = {};
+};
+
 // For `list schemes`, construction and checks. An explicit table; its entries
 // are covered by every contract test.
 struct SchemeInfo {
@@ -248,6 +255,8 @@ struct SchemeInfo {
   // Returns the keys of SyncOptions that the scheme reads in addition to
   // [sync], [compress] and [topology]. Schemes may share a key.
   std::vector<Key> (*keys)() = nullptr;
+  // With these `scheme = NAME` alone is enough.
+  std::vector<SchemeDefault> defaults = {};
   // As planned_bytes() (sync/planned_bytes.h), for two workers or more; null:
   // it depends on the course of the run.
   std::optional<double> (*planned_bytes)(const TrafficPlan&) = nullptr;

@@ -71,11 +71,14 @@ Keys sync_switch_keys() {
       {.name = "sync_switch.order",
        .place = &SyncSwitchOptions::order,
        .doc = "Schemes of the phases; 1 stands for bsp and 0 for asp, "
-              "so 10 is bsp, then asp. Required.",
+              "so 10, which is used if this key is not given, is bsp, then "
+              "asp.",
        .zero_word = "none"},
       {.name = "sync_switch.fractions",
        .place = &SyncSwitchOptions::fractions,
-       .doc = "Fraction of the run's work in each phase; they sum to 1.",
+       .doc = "Fraction of the run's work in each phase; they sum to 1. If "
+              "neither this key nor order, train_steps or plateau is given: "
+              "0.0625, 0.9375, as in the paper.",
        .low = 0,
        .high = 1,
        .zero_word = "none"},
@@ -125,6 +128,11 @@ SchemeInfo sync_switch_scheme() {
           .make = &make<SyncSwitch>,
           .check = &check_sync_switch,
           .keys = &sync_switch_keys,
+          .defaults = {{"sync_switch.order", "10"},
+                       {"sync_switch.fractions",
+                        "0.0625 0.9375",
+                        {"sync_switch.order", "sync_switch.train_steps",
+                         "sync_switch.plateau"}}},
           .is_composite = true,
           .uses_collectives = true};
 }

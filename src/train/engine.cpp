@@ -433,7 +433,7 @@ std::unique_ptr<Engine> build_limited(Session& session,
   const std::optional<int64_t> before = saved_steps(*open);
   if (!before && open->length_workers != open->workers)
     input.refuse(
-        fmt::format("{}: cannot change in a run that goes on with another "
+        fmt::format("{}: cannot change in a run that resumes with another "
                     "number of workers ({}, now {}), expected run.steps",
                     kLimit, open->length_workers, open->workers));
   const TimedLength length =

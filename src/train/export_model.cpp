@@ -84,6 +84,12 @@ void add_facts(const FoundCheckpoint& found,
   metadata["workers"] = std::to_string(facts.workers);
 }
 
+// Whether evaluations used other statistics than those that are exported.
+bool recomputes_batchnorm(const FoundCheckpoint& found) {
+  const auto key = found.facts.input.find("eval.batchnorm");
+  return key != found.facts.input.end() && key->second == "recomputed";
+}
+
 // The training batches that a worker has seen.
 int64_t batches_of(const FoundCheckpoint& found) {
   const auto accumulated = found.facts.input.find("data.accumulate");
@@ -123,14 +129,19 @@ std::string export_model(const FoundCheckpoint& found,
   metadata["format"] = "pt";  // Hugging Face's loader wants to be told
   metadata["replica"] = chosen.which;
   metadata["names"] = names.whose;
+  if (recomputes_batchnorm(found)) metadata["batchnorm"] = "running";
   write_model(
       output, names,
       {parameters, buffers, chosen.model.parameters, chosen.model.buffers},
       channels, batches_of(found), metadata);
-  return fmt::format("{} tensors, {} parameters, names of {}; step {}, {}",
-                     tensors_in_file(names, parameters, buffers).size(),
-                     parameters.num_elems(), names.whose, found.facts.step,
-                     chosen.which);
+  return fmt::format(
+      "{} tensors, {} parameters, names of {}; step {}, {}{}",
+      tensors_in_file(names, parameters, buffers).size(),
+      parameters.num_elems(), names.whose, found.facts.step, chosen.which,
+      recomputes_batchnorm(found)
+          ? "; with BatchNorm's running statistics, where evaluations of this "
+            "run recomputed them (eval.batchnorm), so accuracies may differ"
+          : "");
 }
 
 }  // namespace syncopate

@@ -21,7 +21,8 @@ inline constexpr const char* kClassesFact = "classes";
 // Writes the model of a checkpoint, without its data: the mean over the workers
 // (`replica` = "average"), worker K's own ("K"), easgd's centre ("centre"), or
 // the moving average of eval.model = ema, averaged over the workers ("ema"),
-// with the statistics of training. Names and layouts are those of the network's
+// with BatchNorm's running statistics, which the returned line says if
+// evaluations recomputed them. Names and layouts are those of the network's
 // FileNames; `metadata` is completed by the run's facts. Returns a line about
 // it. Error(kUsage) for another replica; Error(kBadInput) if the checkpoint
 // does not say what is needed, or has no such model.

@@ -191,8 +191,7 @@ std::string out_of_memory_line(const Session& session, Engine& engine) {
     advice = fmt::format("data.batch = {} with eval.batch = {} needs half",
                          batch, eval_batch);
   return fmt::format(
-      "out of memory: {} planned, and what libraries take "
-      "beside that; {}",
+      "out of memory: {} planned, not counting what libraries take; {}",
       text_of(planned), advice);
 }
 

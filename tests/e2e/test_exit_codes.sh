@@ -137,11 +137,25 @@ trained=$(sed -n 's/^eval 20.*loss \([0-9.]*\) .*/\1/p' out)
 expect_code 0 "$SYNCOPATE" evaluate tiny.ini "${keys[@]}" --checkpoint=runs/two
 evaluated=$(printf %.4f "$(sed -n 's/.*loss \([0-9.]*\) .*/\1/p' out)")
 [[ $evaluated == "$trained" ]] || fail "evaluate: loss $evaluated, trained $trained"
+for run in two whole; do
+  expect_code 0 "$SYNCOPATE" export runs/$run -o $run.safetensors
+  said=$(grep -c "running statistics, where evaluations of this run recomputed them" out)
+  noted=$(head -c 4000 $run.safetensors | grep -ac '"batchnorm":"running"')
+  [[ "$run $said $noted" == @("two 1 1"|"whole 0 0") ]] ||
+    fail "export of $run: $said $noted $(cat out)"
+done
 expect_code 65 "$SYNCOPATE" evaluate tiny.ini --model.depth=14 --checkpoint=runs/two
 one_line "model.depth"
 expect_code 0 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/whole --output=labels.csv
 (($(wc -l <labels.csv) == 41)) || fail "predict wrote $(wc -l <labels.csv) lines"
 expect_code 0 "$SYNCOPATE" prepare images tiny.ini -o images.h5
+expect_code 0 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/whole --output=labels.h5
+for file in images.h5:train/images labels.h5:scores; do
+  expect_code 0 "$SYNCOPATE" inspect "${file%:*}"
+  grep -q "^  ${file#*:} " out || fail "inspect of ${file%:*}: $(cat out)"
+done
+head -c 3000 labels.h5 >cut.h5
+expect_code 65 "$SYNCOPATE" inspect cut.h5
 sed -e 's/^kind = synthetic_images/kind = hdf5\npath = images.h5/' \
   -e '/samples =/d;/^classes/d;/^height/d;/^width/d' tiny.ini >own.ini
 expect_code 0 "$SYNCOPATE" train own.ini --run.name=own

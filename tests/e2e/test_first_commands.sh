@@ -76,6 +76,7 @@ completes "$("$SYNCOPATE" list schemes | cut -d' ' -f1 | xargs)" \
 touch mine.ini
 completes "mine.ini" syncopate train mi
 completes "topologies" syncopate list top
+completes "choco checkpoint" syncopate list keys ch
 completes "comm" syncopate bench co
 completes "completion" syncopate help compl
 completes "--checkpoint= --checkpoint.every= --checkpoint.keep= \

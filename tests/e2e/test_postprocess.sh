@@ -112,7 +112,7 @@ expect "varied, but not by any run" 0 \
   '^note: --varied optimiser.lr: no run has this key; the nearest is optimizer.lr.sync.scheme' \
   post compare bsp1 --varied optimiser.lr
 expect "two learning rates in one mean" 65 \
-  '^error: unlike runs: optimizer.lr is 0.1 in bsp1, 0.2 in lr1: --by optimizer.lr would compare them$' \
+  '^error: unlike runs: optimizer.lr is 0.1 in bsp1, 0.2 in lr1: --by optimizer.lr would compare them; with --by sync.scheme, name runs that are alike otherwise$' \
   post compare bsp1 bsp2 lr1 lr2
 expect "a value is named with its key" 0 \
   'also different: sync.scheme = bsp in optimizer.lr = 0.1; asp in optimizer.lr = 0.2.*: optimizer.lr = 0.1, 0.9.*not separable from optimizer.lr = 0.2$' \
@@ -274,7 +274,7 @@ expect "csv, no such table" 65 '^error: .*no table sync; it has comm eval train$
   post export bsp1 -o out.csv --table sync
 expect "a table as json" 65 '^error: --table is written as csv$' \
   post export bsp1 -o out.json --table eval
-expect "a table of steps" 65 '^error: --table: beside --steps' \
+expect "a table of steps" 65 '^error: --table: given together with --steps' \
   post export bsp1 -o x.csv --steps --table eval
 expect "csv of two runs and a picture" 0 '^note: table.md: skipped: not a run$' \
   post export bsp1 table.md asp1 -o both.csv --table eval

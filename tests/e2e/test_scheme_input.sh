@@ -116,7 +116,7 @@ bad esync.query "blocking" "$(s esync)" "$(w 3)" --esync.query=async
 
 echo "phases"
 switch=("$(s sync_switch)" "$(w 3)")
-bad sync_switch.order "bsp, asp" "${switch[@]}"
+bad sync_switch.order "bsp, asp" "${switch[@]}" --sync_switch.order=none
 bad sync_switch.order "1 (bsp)" "${switch[@]}" --sync_switch.order=bsp,apsx \
   --sync_switch.fractions=0.5,0.5
 bad sync_switch.order "other than sync_switch" "${switch[@]}" \
@@ -240,6 +240,11 @@ for keys in "$(s ds_sync) --ds_sync.group=2" "$(s asp) --asp.servers=4" \
   (($(grep -c '^error: ' err) == 1)) || fail "3 ranks: not one line"
 done
 [[ $(echo runs/*) == runs/recorded ]] || fail "a refused input left a run directory"
+
+echo "every scheme by its name alone"
+for scheme in $("$SYNCOPATE" list schemes | cut -d' ' -f1); do
+  expect_code 0 "$SYNCOPATE" validate tiny.ini "$(w 4)" "$(s "$scheme")"
+done
 ((count >= 25)) || fail "only $count inputs"
 echo "$count wrong inputs"
 finish

@@ -6,6 +6,7 @@
 #include "input_files.h"
 #include "keys/value.h"
 #include "models/registry.h"
+#include "sync/scheme.h"
 
 namespace syncopate {
 namespace {
@@ -35,6 +36,38 @@ std::string sections() {
 
 TEST(Errors, GoodInputHasNone) {
   EXPECT_EQ(errors_of(kGood), Lines{});
+}
+
+TEST(Errors, EverySchemeNeedsNothingButItsName) {
+  for (const SchemeInfo& info : scheme_table()) {
+    const ParsedInput input =
+        parse_text(kGood, {"--sync.scheme=" + info.keyword});
+    EXPECT_EQ(input.errors, Lines{}) << info.keyword;
+    for (const SchemeDefault& own : info.defaults)
+      EXPECT_EQ(input.resolved.at(own.key), own.value) << info.keyword;
+  }
+}
+
+TEST(Errors, DefaultsOfASchemeGiveWay) {
+  const auto resolved = [](const Lines& overrides) {
+    const ParsedInput input = parse_text(kGood, overrides);
+    EXPECT_EQ(input.errors, Lines{});
+    return input.resolved;
+  };
+  EXPECT_EQ(resolved({"--sync.scheme=dgc", "--compress.kind=qsgd"})
+                .at("compress.kind"),
+            "qsgd");
+  EXPECT_EQ(resolved({"--sync.scheme=choco"}).at("compress.kind"), "sign");
+  for (const char* other : {"--sync_switch.train_steps=10, 30",
+                            "--sync_switch.plateau=eval_loss"}) {
+    const auto values = resolved({"--sync.scheme=sync_switch", other});
+    EXPECT_EQ(values.at("sync_switch.order"), "10");
+    EXPECT_EQ(values.at("sync_switch.fractions"), "none") << other;
+  }
+  EXPECT_EQ(
+      resolved({"--sync.scheme=sync_switch", "--sync_switch.fractions=0.5 0.5"})
+          .at("sync_switch.fractions"),
+      "0.5 0.5");
 }
 
 TEST(Errors, MissingFile) {
