@@ -35,7 +35,7 @@ AdviceRequest advice_request(const CommandLine& line) {
 // thousands of workers.
 int64_t simulated_steps(const AdviceRequest& request, int workers) {
   if (request.steps > 0) return request.steps;
-  return std::clamp<int64_t>(50000 / workers, 16, 96);
+  return std::clamp<int64_t>(8000 / workers, 8, 96);
 }
 
 void print_table(Log& log,

@@ -194,6 +194,23 @@ std::vector<std::string> Predictor::without_copies(
   return {"--sync.transport=nccl"};
 }
 
+// Among many workers, following these message by message takes minutes and
+// shows nothing: one is never the fastest, the other has the time of the ring.
+std::string Predictor::why_left_out(const std::string& collective) const {
+  if (base_.workers <= ModelledSums::kExactWorld) return "";
+  const auto is = [&](CollectiveAlgorithm algorithm) {
+    return collective == name_of(algorithm);
+  };
+  if (is(CollectiveAlgorithm::kParameterServer))
+    return fmt::format(
+        "the first worker's link would carry {} gradients each way in every "
+        "step",
+        base_.workers - 1);
+  if (is(CollectiveAlgorithm::kNative))
+    return "without MPI it is as fast as the ring";
+  return "";
+}
+
 std::vector<Prediction> Predictor::predict_bsp() {
   std::vector<Prediction> all = {predict({"bsp", {}})};
   const auto with = [&](std::vector<std::string> keys, const std::string& key) {
@@ -205,9 +222,18 @@ std::vector<Prediction> Predictor::predict_bsp() {
     return all.front().variant.keys;
   };
   if (!all.front().obstacle.empty()) return all;
-  for (const std::string& name : all_names<CollectiveAlgorithm>())
-    if (name != name_of(base_.options.sync.collective))
-      with({}, "--sync.collective=" + name);
+  for (const std::string& name : all_names<CollectiveAlgorithm>()) {
+    if (name == name_of(base_.options.sync.collective)) continue;
+    const std::string key = "--sync.collective=" + name;
+    const std::string reason = why_left_out(name);
+    if (reason.empty()) {
+      with({}, key);
+      continue;
+    }
+    all.emplace_back();
+    all.back().variant = {"bsp", {key}};
+    all.back().obstacle = reason;
+  }
   for (const std::string& key : without_copies(scheme_info("bsp")))
     with({}, key);
   const std::vector<std::string> keys = fastest();

@@ -73,6 +73,7 @@ class Predictor {
   void measure(Prediction& prediction);
   int64_t steps_of(const Engine& engine) const;
   bool can_bf16(const Variant& variant) const;
+  std::string why_left_out(const std::string& collective) const;
   // The key with which a scheme avoids the network's copies, if it can.
   std::vector<std::string> without_copies(const SchemeInfo& info) const;
 

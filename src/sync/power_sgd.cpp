@@ -62,6 +62,7 @@ class PowerSgd final : public SchemeBase {
  private:
   using Matrix = PowerSgdLayout::Matrix;
   void prepare_q(int64_t step);
+  void draw(DeviceVector<float>& values, uint64_t step);
   void project(const Matrix& matrix);
   void project_back(const Matrix& matrix);
   void decompress(const Matrix& matrix);
@@ -106,8 +107,8 @@ PowerSgd::PowerSgd(const SchemeParts& parts)
   transposed_ = make_range(largest);
   if (!is_warm_) return;
   spark_ = make_range(layout_.q_elems);
-  spark_.assign(normal_values(layout_.q_elems, parts_.seed, 0));
-  q_.assign(normal_values(layout_.q_elems, parts_.seed, 0));
+  draw(spark_, 0);
+  draw(q_, 0);
   if (q_.empty()) return;
   keep([this](StateVisitor& visitor) {
     visitor.visit_device(Owner::kShared, "power_sgd_q", q_);
@@ -122,8 +123,13 @@ void PowerSgd::prepare_q(int64_t step) {
   if (is_warm_)
     axpy(context(), q_, kSpark, spark_);
   else
-    q_.assign(normal_values(layout_.q_elems, parts_.seed,
-                            static_cast<uint64_t>(step)));
+    draw(q_, static_cast<uint64_t>(step));
+}
+
+// Fills a matrix with N(0, 1), unless it has no memory.
+void PowerSgd::draw(DeviceVector<float>& values, uint64_t step) {
+  if (has_values(values.data()))
+    values.assign(normal_values(layout_.q_elems, parts_.seed, step));
 }
 
 // M = g + e, P = M Q

@@ -10,7 +10,7 @@
 namespace syncopate {
 namespace {
 
-constexpr int64_t kWarmup = 2, kLeast = 3, kMost = 64;  // steps of worker 0
+constexpr int64_t kWarmup = 2, kMost = 64;  // steps of worker 0
 
 // Counts the steps of all workers from the end of worker 0's warm-up until
 // worker 0 has seen enough. The workers share one thread, so together they take
@@ -47,9 +47,10 @@ class UpdateBench {
     step.scheme().enter();
     step.meet_at(0);
     step.begin({0, int64_t{1} << 40, 0});
+    if (endpoint.rank() == 0) started_s_ = monotonic_s();
     for (int64_t taken = 0;;) {
       const bool is_first = endpoint.rank() == 0;
-      if (is_first && taken == kWarmup) begin();
+      if (is_first && is_warm(taken)) begin(taken);
       Word word = step.word(is_first && is_enough(taken) ? 1 : 0);
       word.has_diverged = false;
       const StepPlan plan = step.scheme().next(word);
@@ -91,20 +92,27 @@ class UpdateBench {
     }
   }
 
-  void begin() {
+  // Steps of large networks are long: one of them has to do then.
+  bool is_warm(int64_t taken) const {
+    return taken >= kWarmup ||
+           (taken > 0 && monotonic_s() - started_s_ > most_s_);
+  }
+
+  void begin(int64_t taken) {
+    if (begin_s_ > 0) return;
     engine_.stream->synchronize();
-    if (begin_s_ > 0) return;  // worker 0 was idle
     begin_s_ = monotonic_s();
+    began_at_ = taken;
     preparing_s_ = 0;
     steps_ = 0;
   }
 
   bool is_enough(int64_t taken) {
     if (seconds_ > 0) return true;
-    if (taken < kWarmup + kLeast) return false;
+    if (begin_s_ == 0 || taken == began_at_) return false;
     engine_.stream->synchronize();
     const double passed_s = monotonic_s() - begin_s_;
-    if (taken < kWarmup + kMost && passed_s < most_s_) return false;
+    if (taken < began_at_ + kMost && passed_s < most_s_) return false;
     seconds_ = (passed_s - preparing_s_) / static_cast<double>(steps_);
     return true;
   }
@@ -113,8 +121,9 @@ class UpdateBench {
   const double most_s_;
   std::vector<float> gradients_, parameters_, buffers_;
   std::vector<std::vector<int32_t>> rows_;  // by embedding table
-  double begin_s_ = 0, preparing_s_ = 0, seconds_ = 0;
-  int64_t steps_ = 0;  // of all workers
+  double started_s_ = 0, begin_s_ = 0, preparing_s_ = 0, seconds_ = 0;
+  int64_t began_at_ = 0;  // step of worker 0
+  int64_t steps_ = 0;     // of all workers, since
 };
 
 }  // namespace
