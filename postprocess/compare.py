@@ -104,7 +104,7 @@ def notes(groups):
         why = f"equal virtual time, run.virtual_limit_s = {limit}" if limit \
             else "budgets differ"
         if any(targets.own_target(run) for run in everyone):
-            why = "runs end where they reach run.target"
+            why = "some runs end where they reach run.target"
         yield (f"{why}: worker_steps "
                + ", ".join(f"{value:.0f}" for value in sorted(budgets)))
     versions = {str(run.provenance.get("git", "?")) for run in everyone

@@ -104,13 +104,11 @@ def fastest(groups, target):
         return f"no group reached {target} in half of its runs" + \
             told(left_out)
     best = min(reached, key=reached.get)
-    tied = [label for label in reached if reached[label] == reached[best]]
-    others = [label for label in found if label not in tied]
+    others = [label for label in found if label != best]
     unclear = [label for label in others
                if not comes_first(found[best], found[label])]
     return sentence(
-        f"fastest to {target}: {' and '.join(tied)}, "
-        f"{duration_of(found[best], unit)}",
+        f"fastest to {target}: {best}, {duration_of(found[best], unit)}",
         len(found[best]), unclear, others, left_out)
 
 

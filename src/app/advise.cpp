@@ -31,8 +31,8 @@ AdviceRequest advice_request(const CommandLine& line) {
   return request;
 }
 
-// Covers some rounds of schemes with local steps, and stays within seconds for
-// thousands of workers.
+// Fewer steps among more workers, because a step takes longer to predict and
+// averages over more step times.
 int64_t simulated_steps(const AdviceRequest& request, int workers) {
   if (request.steps > 0) return request.steps;
   return std::clamp<int64_t>(8000 / workers, 8, 96);

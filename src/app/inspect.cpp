@@ -1,5 +1,5 @@
 // syncopate inspect PATH: a checkpoint, a results file, a run directory,
-// prepared images or click records, predictions.
+// prepared images or click records, predictions or exported samples.
 #include "app/commands.h"
 #include "base/hdf5_file.h"
 #include "checkpoint/checkpoint.h"

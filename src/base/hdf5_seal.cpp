@@ -4,12 +4,15 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
 
 #include "base/check.h"
 #include "base/error.h"
 
 namespace syncopate {
 namespace {
+
+constexpr std::string_view kSealBegins = "syncopate sealed";
 
 std::string seal_block(std::string_view rest) {
   std::string block =
@@ -37,10 +40,17 @@ void write_seal(const fs::path& path) {
   if (::close(fd) != 0) fail_errno(ExitCode::kIoError, path, "close");
 }
 
+bool is_sealed(const fs::path& path) {
+  std::string begin(kSealBegins.size(), '\0');
+  std::ifstream(path, std::ios::binary)
+      .read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  return begin == kSealBegins;
+}
+
 void check_seal(const fs::path& path) {
   const std::string content = read_file(path);
   const std::string_view bytes = content;
-  if (std::ssize(bytes) <= kSealBytes || !bytes.starts_with("syncopate sealed"))
+  if (std::ssize(bytes) <= kSealBytes || !bytes.starts_with(kSealBegins))
     fail(ExitCode::kBadInput, "{}: not a sealed HDF5 file of this program",
          path.string());
   if (bytes.substr(0, kSealBytes) != seal_block(bytes.substr(kSealBytes)))

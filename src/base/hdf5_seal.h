@@ -20,6 +20,9 @@ inline constexpr int64_t kSealBytes = 512;  // the smallest user block HDF5
 // Fills in the user block of a file created with room for it.
 void write_seal(const fs::path& path);
 
+// Whether the file has a seal, matching or not.
+bool is_sealed(const fs::path& path);
+
 // Throws Error(kBadInput) unless the file has a seal that matches every byte.
 void check_seal(const fs::path& path);
 

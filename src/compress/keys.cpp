@@ -11,7 +11,8 @@ Keys compressor_keys() {
   return {
       {.name = "compress.kind",
        .place = &CompressOptions::kind,
-       .doc = "The compressor. If this key is not given, dgc uses top_k.",
+       .doc = "The compressor. If this key is not given, sync.scheme = dgc "
+              "uses top_k.",
        .choices = keywords(compressor_table())},
       {.name = "compress.ratio",
        .place = &CompressOptions::ratio,

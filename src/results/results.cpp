@@ -300,13 +300,10 @@ std::string describe_run(const Hdf5Reader& file, const RunOutcome& outcome) {
   return text;
 }
 
-}  // namespace
-
-namespace {
-
-// Lists the datasets of a file of predictions or prepared samples; "" if it is
-// a damaged one of results.
+// Lists the datasets of predictions or prepared samples, which have no seal.
+// Returns "" for any other file.
 std::string describe_other_data(const fs::path& path) {
+  if (is_sealed(path)) return "";
   try {
     const Hdf5Reader file(path);
     if (file.has("provenance")) return "";

@@ -134,7 +134,8 @@ void check_dgc(const SchemeRequest& request) {
   const DgcOptions& dgc = request.sync.dgc;
   if (!is_sparse(compress) && compress.kind != "qsgd")
     fail(ExitCode::kBadInput,
-         "compress.kind: {}, expected top_k, random_k or qsgd with dgc",
+         "compress.kind: {}, expected top_k, random_k or qsgd with dgc (the "
+         "common default is sign)",
          compress.kind);
   if (compress.kind == "random_k" && !compress.biased)
     fail(ExitCode::kBadInput,

@@ -237,8 +237,8 @@ struct SchemeRequest {
   double steps_per_epoch = 0;  // 0: not known yet
 };
 
-// The value of a key that is not given, where a scheme cannot use the common
-// default, unless one of the keys `unless` is given.
+// A scheme's own default of a key, which it takes if neither that key nor one
+// of `unless` is given.
 struct SchemeDefault {
   std::string key, value;
   std::vector<std::string> unless = {};
@@ -255,7 +255,7 @@ struct SchemeInfo {
   // Returns the keys of SyncOptions that the scheme reads in addition to
   // [sync], [compress] and [topology]. Schemes may share a key.
   std::vector<Key> (*keys)() = nullptr;
-  // With these `scheme = NAME` alone is enough.
+  // With these, sync.scheme = NAME is all that an input needs.
   std::vector<SchemeDefault> defaults = {};
   // As planned_bytes() (sync/planned_bytes.h), for two workers or more; null:
   // it depends on the course of the run.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Studies on a GPU that is lent for some minutes: as many of their runs as the time
-# allows, and all that was recorded in one file. Start it in the checkout.
+# allows, and all that was recorded. Start it in the checkout.
 #   SECONDS_IN_ALL=540 tests/bench/gpu_studies.sh \
 #     "sync_switch --run.precision=bf16 --data.path=DIR" "choco --size=medium ..."
 # Each argument is what jobs/study.sh gets. All studies start at once, with JOBS
@@ -9,7 +9,8 @@
 # CUDA_MPS_PIPE_DIRECTORY is set. When the time is over the studies are stopped. The
 # folder $OUT (.) gets two files, to be unpacked in a checkout: studies.tar.xz with
 # tables, figures, output, and each run's results.h5 and input.ini, and
-# unfinished.tar.xz with the runs that were stopped, which resume from there.
+# unfinished.tar.xz with the runs that were stopped, which resume on a device of
+# the same kind with --run.threads=1. Both have what lies in the checkout.
 # Environment: ARCHIVE, PREFIX, SYNCOPATE, PYTHON as for gpu.sh.
 # Exit codes: 0; 1 if a study was stopped or failed; 64; 66 without a program.
 set -euo pipefail
@@ -22,6 +23,7 @@ case ${1:-} in -h | --help) leading_comment "$0"; exit 0 ;; esac
 # shellcheck disable=SC2034  # of gpu_lib.sh
 out=${OUT:-.} python=${PYTHON:-python3} end=$((SECONDS + ${SECONDS_IN_ALL:-540}))
 mkdir -p "$out" && out=$(cd "$out" && pwd)
+rm -f "$out"/{studies,unfinished}.tar.xz
 jobs=${JOBS:-$((($(nproc) + $# - 1) / $#))}
 scratch=$(mktemp -d)
 declare -A pids=() # by study
@@ -76,18 +78,22 @@ for name in "${!pids[@]}"; do
   tail -n 12 "$scratch/logs/$name.log" | sed "s/^/$name: /"
 done
 pids=()
-# A run that has ended says last where its results are.
-mapfile -t unfinished < <(find . \( -path ./build -o -path ./.git \) -prune -o \
-  -newer "$scratch/begin" -type d -name checkpoints -print | while read -r folder; do
-  run=${folder%/checkpoints}
-  [[ $(tail -n 1 "$run.out" 2>/dev/null) == results* ]] || echo "$run"
-done)
-((${#unfinished[@]} == 0)) ||
-  tar -c "${unfinished[@]}" | xz -1 -T0 >"$out/unfinished.tar.xz"
 find . \( -path ./build -o -path ./.git \) -prune -o -newer "$scratch/begin" \
   \( -name results.csv -o -name curves.csv -o -name 'figure-*.png' \
   -o -name results.h5 -o -name input.ini -o -name '*.out' \) -print0 |
   tar -c --null -T - -C "$scratch" logs | xz -1 -T0 >"$out/studies.tar.xz"
+# Runs that were stopped, or killed, have not said last where their results are
+# (and, with output.trace, their trace).
+mapfile -t unfinished < <(find . \( -path ./build -o -path ./.git \) -prune -o \
+  -newer "$scratch/begin" -type d -name checkpoints -print | while read -r folder; do
+  run=${folder%/checkpoints}
+  tail -n 2 "$run.out" 2>/dev/null | grep -v '^trace ' | tail -n 1 | grep -q '^results ' ||
+    echo "$run"
+done)
+if ((${#unfinished[@]})); then
+  tar -c "${unfinished[@]}" | xz -1 -T0 >"$out/unfinished.tar.xz" ||
+    echo "unfinished runs could not be packed"
+fi
 echo "$out/studies.tar.xz: $(($(stat -c %s "$out/studies.tar.xz") / 1024)) KiB," \
   "after $SECONDS s"
 exit $state

@@ -188,6 +188,9 @@ expect_code 0 "$SYNCOPATE" advise "$here/../../inputs/deepfm_smoke.ini" \
   --network.mbit_s=1000
 grep -q '^note .*more than 256 workers.*sync.tables = dense' out || fail "$(cat out)"
 grep -q -- '--sync.scheme=bsp --sync.tables=dense (' out || fail "$(cat out)"
+grep -q '^left out .*=parameter_server: .* would carry 299 gradients each way' out ||
+  fail "$(grep left out)"
+grep -q '^left out .*=native: .* as fast as the ring$' out || fail "$(grep left out)"
 
 expect_code 64 "$SYNCOPATE" advise small.ini --run.workers=1
 expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --gain=0.5

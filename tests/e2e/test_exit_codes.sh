@@ -156,6 +156,11 @@ for file in images.h5:train/images labels.h5:scores; do
 done
 head -c 3000 labels.h5 >cut.h5
 expect_code 65 "$SYNCOPATE" inspect cut.h5
+# What has a seal is no healthy data once its bytes have changed.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=order --run.workers=2 \
+  --sync.scheme=asp --asp.record=yes
+printf '\x55' | dd of=runs/order/order.h5 bs=1 seek=700 conv=notrunc status=none
+expect_code 65 "$SYNCOPATE" inspect runs/order/order.h5
 sed -e 's/^kind = synthetic_images/kind = hdf5\npath = images.h5/' \
   -e '/samples =/d;/^classes/d;/^height/d;/^width/d' tiny.ini >own.ini
 expect_code 0 "$SYNCOPATE" train own.ini --run.name=own

@@ -310,7 +310,7 @@ shows '^error: .*--size=huge: expected one of short long$' "$scratch/err"
 expect_code 66 "$source_dir/jobs/study.sh" nowhere
 expect_code 64 "$source_dir/jobs/study.sh"
 
-echo "gpu_studies.sh: what is recorded within a time comes back in one file"
+echo "gpu_studies.sh: what is recorded within a time comes back, and what was begun"
 lent() { "$source_dir/tests/bench/gpu_studies.sh" "$@"; }
 export SYNCOPATE JOBS=2 OUT=back
 mkdir -p fake
@@ -345,6 +345,8 @@ for row in csv.DictReader(open(sys.argv[1])):
 PY
 }
 diff <(figures all.csv) <(figures tiny/results.csv) || fail "resumed runs differ"
+[[ $(grep -l '^resumed from ' studied/short/final/*.out | wc -l) == 8 ]] ||
+  fail "they began anew: $(cat studied/short/final/bsp-seed1.out)"
 rm -rf studied tiny/*.csv tiny/*.png back
 rm mps
 CUDA_MPS_PIPE_DIRECTORY=own PATH=$PWD/fake:$PATH SECONDS_IN_ALL=0 expect_code 1 lent tiny

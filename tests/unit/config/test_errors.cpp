@@ -38,7 +38,7 @@ TEST(Errors, GoodInputHasNone) {
   EXPECT_EQ(errors_of(kGood), Lines{});
 }
 
-TEST(Errors, EverySchemeNeedsNothingButItsName) {
+TEST(Errors, EverySchemeCanBeGivenByItsNameAlone) {
   for (const SchemeInfo& info : scheme_table()) {
     const ParsedInput input =
         parse_text(kGood, {"--sync.scheme=" + info.keyword});

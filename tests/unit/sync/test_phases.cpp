@@ -159,9 +159,10 @@ TEST(Phases, MistakesSayWhatWouldFit) {
   EXPECT_EQ(mistake(phases_of("10", {1.5, -0.5})),
             "sync_switch.fractions: -0.5 is no step of 8000, expected at "
             "least one per phase");
-  EXPECT_EQ(mistake(phases_of("10", {0.5, 0.5}, {400, 61200})),
-            "sync_switch.train_steps: given beside sync_switch.fractions, "
-            "expected one of the two");
+  EXPECT_EQ(
+      mistake(phases_of("10", {0.5, 0.5}, {400, 61200})),
+      "sync_switch.train_steps: given together with sync_switch.fractions, "
+      "expected one of the two");
   EXPECT_EQ(mistake(phases_of("10", {}, {400})),
             "sync_switch.train_steps: 1 of them, expected 2, one per phase of "
             "sync_switch.order");
