@@ -129,6 +129,12 @@ fs::path existing_folder(const std::string& path) {
   return path;
 }
 
+fs::path existing_file(const std::string& path) {
+  if (!fs::exists(path))
+    fail(ExitCode::kInputMissing, "data.path: {}: no such file", path);
+  return path;
+}
+
 void check_memory(const std::string& origin,
                   std::span<const int64_t> factors,
                   int64_t elem_bytes) {

@@ -169,7 +169,7 @@ one_line "expected prepare images --path=raw"
 expect_code 64 "$SYNCOPATE" prepare images --path=raw -o more --data.height=3
 one_line "takes no input keys"
 expect_code 66 "$SYNCOPATE" prepare images --path=nowhere -o more
-one_line "nowhere/train: no such folder"
+one_line "data.path: nowhere: no such folder"
 expect_code 73 "$SYNCOPATE" prepare images --path=raw -o ready
 one_line "ready: is there already"
 [[ ! -e more && ! -e more.tmp ]] || fail "a refused prepare left something"

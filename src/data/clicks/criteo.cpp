@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include "data/byte_reader.h"
 #include "data/clicks/click_readers.h"
 #include "data/clicks/criteo_format.h"
 #include "data/prepared_files.h"
@@ -132,7 +133,7 @@ ClickData read_criteo(const DataOptions& options) {
   if (options.path.empty())
     fail(ExitCode::kBadInput,
          "data.path: empty, expected the folder that prepare criteo wrote");
-  const CriteoFolder folder = open_folder(options.path);
+  const CriteoFolder folder = open_folder(existing_folder(options.path));
   ClickData data;
   data.spec = folder.spec;
   data.source = "criteo " + options.path;

@@ -134,14 +134,14 @@ class OwnImages {
     return values;
   }
 
-  const std::string& path_;
+  const std::string path_;
   ForeignHdf5 file_;
 };
 
 }  // namespace
 
 Dataset read_hdf5_images(const DataOptions& options) {
-  const OwnImages file(options.path);
+  const OwnImages file(existing_file(options.path));
   Dataset data;
   ImageSpec &train = data.train.spec, &test = data.test.spec;
   data.train.class_names = data.test.class_names = file.read_class_names();

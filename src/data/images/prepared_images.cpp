@@ -1,4 +1,5 @@
 #include "data/images/prepared_images.h"
+#include "data/byte_reader.h"
 
 #include <algorithm>
 
@@ -147,7 +148,8 @@ PixelCheck check_files(const ImageSet& set,
 }  // namespace
 
 Dataset read_prepared_images(const DataOptions& options) {
-  Dataset data = read_folder(options.path, may_lack_train(options));
+  Dataset data =
+      read_folder(existing_folder(options.path), may_lack_train(options));
   set_reading(options, data);
   return data;
 }
