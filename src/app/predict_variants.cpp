@@ -207,7 +207,7 @@ std::string Predictor::why_left_out(const std::string& collective) const {
         "step",
         base_.workers - 1);
   if (is(CollectiveAlgorithm::kNative))
-    return "without MPI it is as fast as the ring";
+    return "a prediction takes it to be as fast as the ring";
   return "";
 }
 
@@ -230,9 +230,10 @@ std::vector<Prediction> Predictor::predict_bsp() {
       with({}, key);
       continue;
     }
-    all.emplace_back();
-    all.back().variant = {"bsp", {key}};
-    all.back().obstacle = reason;
+    Prediction left_out;
+    left_out.variant = {"bsp", {key}};
+    left_out.obstacle = reason;
+    all.push_back(std::move(left_out));
   }
   for (const std::string& key : without_copies(scheme_info("bsp")))
     with({}, key);

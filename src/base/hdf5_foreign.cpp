@@ -75,6 +75,17 @@ std::optional<std::string> ForeignHdf5::text_attribute(
   return answer.substr(1);
 }
 
+std::string ForeignHdf5::listing() const {
+  return ask(0, [](const Hdf5Reader& file) {
+    std::string text;
+    for (const Hdf5Dataset& dataset : file.datasets())
+      text += fmt::format(
+          "  {:<32} {:<20} {}\n", dataset.name, describe(dataset),
+          file.text_attribute(dataset.name, "description").value_or(""));
+    return text;
+  });
+}
+
 void ForeignHdf5::read_blocks(const Hdf5Dataset& dataset,
                               std::span<std::byte> out,
                               int64_t elem_bytes,

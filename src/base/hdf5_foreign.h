@@ -27,6 +27,8 @@ class ForeignHdf5 {
   std::optional<Hdf5Dataset> find(const std::string& name) const;
   std::optional<std::string> text_attribute(const std::string& object,
                                             const std::string& name) const;
+  // Returns a line for each dataset: name, type and extents, description.
+  std::string listing() const;
 
   // Like Hdf5Reader::read, for a dataset that find() returned.
   template <typename T>

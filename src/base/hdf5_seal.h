@@ -20,7 +20,7 @@ inline constexpr int64_t kSealBytes = 512;  // the smallest user block HDF5
 // Fills in the user block of a file created with room for it.
 void write_seal(const fs::path& path);
 
-// Whether the file has a seal, matching or not.
+// Whether the file begins as a seal does, which need not match.
 bool is_sealed(const fs::path& path);
 
 // Throws Error(kBadInput) unless the file has a seal that matches every byte.

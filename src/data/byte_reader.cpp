@@ -123,15 +123,9 @@ fs::path plain_or_packed(const fs::path& path) {
        path.string());
 }
 
-fs::path existing_folder(const std::string& path) {
+fs::path existing_path(const std::string& path, const char* what) {
   if (!fs::exists(path))
-    fail(ExitCode::kInputMissing, "data.path: {}: no such folder", path);
-  return path;
-}
-
-fs::path existing_file(const std::string& path) {
-  if (!fs::exists(path))
-    fail(ExitCode::kInputMissing, "data.path: {}: no such file", path);
+    fail(ExitCode::kInputMissing, "data.path: {}: no such {}", path, what);
   return path;
 }
 

@@ -52,8 +52,8 @@ bool exists_plain_or_packed(const fs::path& path);
 // Returns `path`, or with .gz added if only that exists. Error(kInputMissing).
 fs::path plain_or_packed(const fs::path& path);
 // Returns data.path. Error(kInputMissing), with the key, if nothing is there.
-fs::path existing_folder(const std::string& path);
-fs::path existing_file(const std::string& path);
+// `what` is expected there: a "folder" or "file".
+fs::path existing_path(const std::string& path, const char* what = "folder");
 
 // Fails if the product of `factors` (each at least 1) elements exceeds this
 // machine's memory; to be called before they are allocated. The message begins

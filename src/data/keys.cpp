@@ -132,7 +132,7 @@ Keys question_keys() {
   };
 }
 
-// Keys of images that are read on demand.
+// Keys of mini-batches that are prepared ahead, and of images read for them.
 Keys loading_keys() {
   const std::vector<UsedWhen> read_late = {
       {"data.kind", kinds_that(&DataKind::is_read_late)}};

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hdf5_file.h"
+#include "base/hdf5_foreign.h"
 
 namespace syncopate {
 namespace {
@@ -300,20 +301,15 @@ std::string describe_run(const Hdf5Reader& file, const RunOutcome& outcome) {
   return text;
 }
 
-// Lists the datasets of predictions or prepared samples, which have no seal.
-// Returns "" for any other file.
+// Lists the datasets of predictions or prepared samples, which have neither a
+// seal nor a format. Returns "" for any other file.
 std::string describe_other_data(const fs::path& path) {
   if (is_sealed(path)) return "";
   try {
-    const Hdf5Reader file(path);
-    if (file.has("provenance")) return "";
-    std::string text =
-        fmt::format("data {}: no results of a run\n", path.string());
-    for (const Hdf5Dataset& dataset : file.datasets())
-      text += fmt::format(
-          "  {:<32} {:<20} {}\n", dataset.name, describe(dataset),
-          file.text_attribute(dataset.name, "description").value_or(""));
-    return text;
+    const ForeignHdf5 file(path);
+    if (file.text_attribute("/", "format")) return "";
+    return fmt::format("data {}: no results of a run\n{}", path.string(),
+                       file.listing());
   } catch (const Error&) {
     return "";
   }

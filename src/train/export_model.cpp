@@ -10,14 +10,19 @@
 namespace syncopate {
 namespace {
 
-// Returns a key's value in the run's resolved input.
-const std::string& key_of(const FoundCheckpoint& found,
-                          const std::string& key) {
+// Returns a key's value in the run's resolved input; "" if it is not there.
+std::string key_if_used(const FoundCheckpoint& found, const std::string& key) {
   const auto value = found.facts.input.find(key);
-  if (value == found.facts.input.end())
+  return value == found.facts.input.end() ? "" : value->second;
+}
+
+// The same for a key that every run has.
+std::string key_of(const FoundCheckpoint& found, const std::string& key) {
+  const std::string value = key_if_used(found, key);
+  if (value.empty())
     fail(ExitCode::kBadInput, "{}: does not say its {}", found.folder.string(),
          key);
-  return value->second;
+  return value;
 }
 
 int64_t channels_of(const FoundCheckpoint& found) {
@@ -86,17 +91,13 @@ void add_facts(const FoundCheckpoint& found,
 
 // Whether evaluations used other statistics than those that are exported.
 bool recomputes_batchnorm(const FoundCheckpoint& found) {
-  const auto key = found.facts.input.find("eval.batchnorm");
-  return key != found.facts.input.end() && key->second == "recomputed";
+  return key_if_used(found, "eval.batchnorm") == "recomputed";
 }
 
 // The training batches that a worker has seen.
 int64_t batches_of(const FoundCheckpoint& found) {
-  const auto accumulated = found.facts.input.find("data.accumulate");
-  const auto times = accumulated == found.facts.input.end()
-                         ? std::nullopt
-                         : parse_int(accumulated->second);
-  return found.facts.step * times.value_or(1);
+  return found.facts.step *
+         parse_int(key_if_used(found, "data.accumulate")).value_or(1);
 }
 
 }  // namespace

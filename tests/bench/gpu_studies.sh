@@ -78,14 +78,16 @@ for name in "${!pids[@]}"; do
   tail -n 12 "$scratch/logs/$name.log" | sed "s/^/$name: /"
 done
 pids=()
-find . \( -path ./build -o -path ./.git \) -prune -o -newer "$scratch/begin" \
-  \( -name results.csv -o -name curves.csv -o -name 'figure-*.png' \
+# recent TEST...: find's paths of the checkout that are younger than the start
+recent() {
+  find . \( -path ./build -o -path ./.git \) -prune -o -newer "$scratch/begin" "$@"
+}
+recent \( -name results.csv -o -name curves.csv -o -name 'figure-*.png' \
   -o -name results.h5 -o -name input.ini -o -name '*.out' \) -print0 |
   tar -c --null -T - -C "$scratch" logs | xz -1 -T0 >"$out/studies.tar.xz"
 # Runs that were stopped, or killed, have not said last where their results are
 # (and, with output.trace, their trace).
-mapfile -t unfinished < <(find . \( -path ./build -o -path ./.git \) -prune -o \
-  -newer "$scratch/begin" -type d -name checkpoints -print | while read -r folder; do
+mapfile -t unfinished < <(recent -type d -name checkpoints -print | while read -r folder; do
   run=${folder%/checkpoints}
   tail -n 2 "$run.out" 2>/dev/null | grep -v '^trace ' | tail -n 1 | grep -q '^results ' ||
     echo "$run"

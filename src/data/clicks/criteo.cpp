@@ -133,7 +133,7 @@ ClickData read_criteo(const DataOptions& options) {
   if (options.path.empty())
     fail(ExitCode::kBadInput,
          "data.path: empty, expected the folder that prepare criteo wrote");
-  const CriteoFolder folder = open_folder(existing_folder(options.path));
+  const CriteoFolder folder = open_folder(existing_path(options.path));
   ClickData data;
   data.spec = folder.spec;
   data.source = "criteo " + options.path;

@@ -87,7 +87,7 @@ std::vector<std::string> read_names(const fs::path& path, int64_t classes) {
 }
 
 Dataset read_cifar(const DataOptions& options, const Format& format) {
-  const fs::path folder = existing_folder(options.path);
+  const fs::path folder = existing_path(options.path);
   Dataset data;
   const ImageSpec spec = {
       .C = kChannels, .H = kSide, .W = kSide, .classes = format.classes};

@@ -141,7 +141,7 @@ class OwnImages {
 }  // namespace
 
 Dataset read_hdf5_images(const DataOptions& options) {
-  const OwnImages file(existing_file(options.path));
+  const OwnImages file(existing_path(options.path, "file"));
   Dataset data;
   ImageSpec &train = data.train.spec, &test = data.test.spec;
   data.train.class_names = data.test.class_names = file.read_class_names();

@@ -72,7 +72,7 @@ void read_labels(const fs::path& path, ImageSet& set) {
 }  // namespace
 
 Dataset read_idx(const DataOptions& options) {
-  const fs::path folder = existing_folder(options.path);
+  const fs::path folder = existing_path(options.path);
   const fs::path train_images = folder / "train-images-idx3-ubyte";
   const fs::path test_images = folder / "t10k-images-idx3-ubyte";
   const fs::path test_labels = folder / "t10k-labels-idx1-ubyte";

@@ -149,7 +149,7 @@ Dataset list_sets(const fs::path& folder) {
 }  // namespace
 
 Dataset read_image_folder(const DataOptions& options) {
-  const fs::path folder = existing_folder(options.path);
+  const fs::path folder = existing_path(options.path);
   Dataset data = may_lack_train(options) && !fs::exists(folder / "train")
                      ? list_unlabelled(options)
                      : list_sets(folder);

@@ -1,9 +1,9 @@
 #include "data/images/prepared_images.h"
-#include "data/byte_reader.h"
 
 #include <algorithm>
 
 #include "base/text.h"
+#include "data/byte_reader.h"
 #include "data/images/image_reader.h"
 #include "data/images/readers.h"
 #include "data/prepared_files.h"
@@ -149,7 +149,7 @@ PixelCheck check_files(const ImageSet& set,
 
 Dataset read_prepared_images(const DataOptions& options) {
   Dataset data =
-      read_folder(existing_folder(options.path), may_lack_train(options));
+      read_folder(existing_path(options.path), may_lack_train(options));
   set_reading(options, data);
   return data;
 }

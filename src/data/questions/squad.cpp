@@ -207,7 +207,7 @@ SquadText read_squad(const fs::path& folder,
 }
 
 QuestionTexts open_squad(const DataOptions& options) {
-  const fs::path folder = existing_folder(options.path);
+  const fs::path folder = existing_path(options.path);
   if (options.vocabulary.empty())
     fail(ExitCode::kBadInput,
          "data.vocabulary: empty, expected the path of a WordPiece vocabulary "
