@@ -297,7 +297,7 @@ def figure_of(plt, runs, by, target):
     styles = styles_of([scheme_of(group)
                         for group in grouped(runs, by).values()])
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
-    has_bands = any(np.isfinite(pair["time"].low).any()
+    has_bands = any(np.less(pair["time"].low, pair["time"].high).any()
                     for pair in curves.values())
     labels_in = legend_above(figure, list(curves), styles, most=4,
                              band="95% interval" if has_bands else None)

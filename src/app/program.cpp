@@ -16,6 +16,17 @@
 
 namespace syncopate {
 
+constexpr const char* kStatusHelp =
+    "state of a run, by its folder or its input: one name and value per\n"
+    "      line; the value is none if there is none\n"
+    "        directory   the run's folder\n"
+    "        step        of the newest intact checkpoint\n"
+    "        logged      last step in results.h5\n"
+    "        owner       process that is training there\n"
+    "        ended       finished, stopped, diverged, or requeued as job N\n"
+    "        stopped_by  signal, time limit or STOP file\n"
+    "        request     STOP or SAVE, if such a file is there";
+
 const std::vector<Command>& command_table() {
   static const std::vector<Command> table = {
       {"train", "train INPUT.ini [--section.key=value ...]", "train a network",
@@ -55,14 +66,7 @@ const std::vector<Command>& command_table() {
       {"status",
        "status RUN\n"
        "  syncopate status INPUT.ini [--section.key=value ...]",
-       "the state of the run in a folder, or of an input's run, one name and\n"
-       "      value per line: directory; step of the newest intact checkpoint\n"
-       "      (0: none); logged, the last step in results.h5; owner, the\n"
-       "      process that trains there now; ended (finished, stopped,\n"
-       "      diverged, or requeued as job N); stopped_by (signal, time\n"
-       "      limit, STOP file); request (STOP, SAVE); none if there is no\n"
-       "      such value",
-       &command_status},
+       kStatusHelp, &command_status},
       {"inspect", "inspect PATH",
        "summary, contents and integrity of a run, a checkpoint, a results\n"
        "      file or prepared data",
@@ -78,9 +82,12 @@ const std::vector<Command>& command_table() {
        "      a file for run.plans",
        &command_bench, "ops step layers comm"},
       {"simulate",
-       "simulate INPUT.ini [--section.key=value ...] [--output=FILE.h5]",
+       "simulate INPUT.ini [--section.key=value ...] [--output=FILE.h5]\n"
+       "            [--sums=computed|sent]",
        "predict time, waiting and traffic of the run on the cluster that\n"
-       "      [compute], [network] and [stragglers] describe; computes nothing",
+       "      [compute], [network] and [stragglers] describe; trains nothing.\n"
+       "      --sums=sent: simulates every message of an all-reduce, which is\n"
+       "      exact and slow among many workers",
        &command_simulate},
       {"advise",
        "advise INPUT.ini [--section.key=value ...] [--gain=1.3] [--steps=N]",

@@ -237,9 +237,12 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
   if (has_pull_header(endpoint.rank(), bound_))
     lane.sends[0] = endpoint.isend({&lane.pull, sizeof lane.pull}, rank,
                                    tags::kServerAnswer, Traffic::kControl);
+  // A message without values needs no memory that a wait would give back.
   const auto send = [&](Payload& bytes, Tag tag) {
-    return endpoint.isend({bytes.data(), static_cast<int64_t>(bytes.size())},
-                          rank, tag, Traffic::kPayload);
+    Request sent =
+        endpoint.isend({bytes.data(), static_cast<int64_t>(bytes.size())}, rank,
+                       tag, Traffic::kPayload);
+    return has_values(bytes.data()) ? std::move(sent) : nullptr;
   };
   lane.sends[1] = send(lane.travels, tags::kServerAnswer + 1);
   if (kept_.empty()) return;

@@ -36,11 +36,13 @@ void check_simulation(const Engine& engine);
 enum class Fidelity : uint8_t {
   // In one segment: free-running schemes proceed as without evaluations and
   // checkpoints. Sums are computed where links are alike; concurrent ones then
-  // take the same time within 2%, beyond ModelledSums::kExactWorld within 7%.
+  // take the same time within 2%, by butterfly among more than
+  // ModelledSums::kExactWorld within 3%, more than kManyWorkers 6%.
   kRate,
   // With the run's boundaries. Sums are computed where links are alike, other
-  // than binary blocks among few workers: concurrent ones within 1%, beyond
-  // ModelledSums::kExactWorld by binary blocks within 2%, by butterfly 7%.
+  // than binary blocks among few workers: concurrent ones within 1%, by
+  // butterfly among more than ModelledSums::kExactWorld within 3%, more than
+  // kManyWorkers 6%.
   kRun,
   // With all messages, and the run's boundaries: virtual times are the run's.
   kExact,

@@ -195,6 +195,21 @@ for first in 0.01,oops nan 1e400; do
   grep -q 'steps.csv: line 1: ' err || fail "$first: $(cat err)"
 done
 
+# --sums=sent sends what is computed otherwise: nothing is said of an error, and
+# a single bucket takes the same time.
+alike=(--run.workers=6 --run.steps=3 --network.mbit_s=100 --compute.speed=1
+  --network.latency_us=50 --sync.bucket_mb=64)
+expect_code 0 "$SYNCOPATE" simulate traced.ini "${alike[@]}"
+computed=$(timed)
+grep -q '^sums  *computed, .*otherwise within 1% (--sums=sent: exact)$' out ||
+  fail "computed sums: $(cat out)"
+expect_code 0 "$SYNCOPATE" simulate traced.ini "${alike[@]}" --sums=sent
+[[ $(timed) == "$computed" ]] || fail "sent: $(timed) s, computed: $computed s"
+grep '^sums ' out && fail "sums are computed under --sums=sent"
+expect_code 64 "$SYNCOPATE" simulate traced.ini --sums=all
+grep -qx 'error: simulate: --sums=all: expected computed or sent' err ||
+  fail "--sums=all: $(cat err)"
+
 expect_code 65 "$SYNCOPATE" simulate small.ini --faults.kind=nan
 grep -q "^error: command line: faults.kind: " err || fail "$(cat err)"
 expect_code 64 "$SYNCOPATE" simulate small.ini --checkpoint=x

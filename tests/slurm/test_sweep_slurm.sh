@@ -23,7 +23,7 @@ key = optimizer.lr
 grid = 0.01 0.1
 metric = accuracy
 seeds = 11
-overrides = eval.every=0 run.steps=200
+overrides = eval.every=0 run.steps=800
 [final]
 seeds = 1 2
 overrides = run.steps=40

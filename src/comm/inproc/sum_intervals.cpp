@@ -3,11 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <queue>
-#include <tuple>
 #include <utility>
 
 #include "base/check.h"
+#include "comm/inproc/radix_heap.h"
 #include "comm/modelled_sums.h"
 
 namespace syncopate::inproc {
@@ -30,10 +29,9 @@ class Messages {
     for (int64_t sum = 0; sum < num_first; ++sum)
       for (int m = 0; m < std::ssize(members_); ++m)
         begin(m, static_cast<int>(sum), 0);
-    while (!events_.empty()) {
-      const Event event = events_.top();
-      events_.pop();
-      if (event.is_turn)
+    while (!events_.is_empty()) {
+      const Event event = events_.pop();
+      if (event.is_turn())
         proceed(event.member, event.sum, event.at);
       else
         arrive(event);
@@ -60,26 +58,27 @@ class Messages {
     std::array<Strand, kAtOnce> strands;  // by sum % kAtOnce
   };
   // A message whose first byte reaches the receiver's link, or a strand's turn.
-  // As in the scheduler, messages come before strands.
   struct Event {
     Time at;
-    bool is_turn;
-    int by;  // the sender, or whose turn it is
-    int64_t serial;
+    uint64_t place;         // among those of the same time
     int member, sum, step;  // of the receiver or of the strand
     Time service_s, last;   // when its last byte would reach a free link
-    bool operator<(const Event& other) const {  // the last goes first
-      return std::tie(at, is_turn, by, serial) >
-             std::tie(other.at, other.is_turn, other.by, other.serial);
-    }
+    bool is_turn() const { return place >> 63 != 0; }
+    bool operator>(const Event& other) const { return place > other.place; }
   };
+  // As in the scheduler: messages come before strands, each in the order of
+  // their senders or owners, then of serial numbers.
+  static uint64_t place_of(bool is_turn, int owner, int64_t serial) {
+    return uint64_t{is_turn} << 63 | static_cast<uint64_t>(owner) << 40 |
+           static_cast<uint64_t>(serial);
+  }
 
   Strand& strand_of(int member, int sum) {
     return members_[member].strands[sum % kAtOnce];
   }
 
   void turn_at(Time at, int member, int sum) {
-    events_.push({at, true, member, sum, member, sum, 0, 0, 0});
+    events_.push({at, place_of(true, member, sum), member, sum, 0, 0, 0});
   }
 
   void begin(int member, int sum, Time now) {
@@ -147,9 +146,9 @@ class Messages {
     from.out_free = begins_at + service;
     strand.left_at[strand.sent++ % kWindow] = from.out_free;
     for (const auto& [to, to_step] : step.to)
-      events_.push({begins_at + links_.latency_s, false, member, num_sent_++,
-                    to, sum, to_step, service,
-                    from.out_free + links_.latency_s});
+      events_.push({begins_at + links_.latency_s,
+                    place_of(false, member, num_sent_++), to, sum, to_step,
+                    service, from.out_free + links_.latency_s});
   }
 
   // Otherwise the strand gets a turn when there is one.
@@ -175,7 +174,7 @@ class Messages {
   const std::span<const PlannedSum> sums_;
   std::vector<Member> members_;  // one of each class
   std::vector<std::vector<SumInterval>> intervals_;
-  std::priority_queue<Event> events_;
+  RadixHeap<Event> events_;
   int64_t num_sent_ = 0, num_ended_ = 0;
 };
 

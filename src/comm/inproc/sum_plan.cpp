@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <compare>
 #include <map>
 #include <numeric>
 #include <utility>
@@ -74,7 +75,8 @@ Place place_of(CollectiveAlgorithm algorithm, int group_size, int position) {
 // numbered in the order of their first members, which are followed.
 SumPlan SumPlan::of_pairs(CollectiveAlgorithm algorithm,
                           int64_t elems,
-                          std::vector<int> class_of) {
+                          std::vector<int> class_of,
+                          const StandIn& stand_in) {
   const int n = static_cast<int>(class_of.size());
   std::vector<int> first;  // position
   std::vector<std::vector<ExchangeStep>> lists;
@@ -88,21 +90,32 @@ SumPlan SumPlan::of_pairs(CollectiveAlgorithm algorithm,
     for (const ExchangeStep& step : lists.back())
       steps.push_back({.out = step.out.elems, .in = step.in.elems});
   }
-  // Whose step it is that sends what a followed member receives: the peer's or,
-  // if that is not followed, the same step of the member that is.
+  // Whose step it is that sends what a followed member receives.
   for (int to = 0; to < plan.num_classes(); ++to) {
     const std::vector<ExchangeStep>& own = lists[to];
+    int num_inside = 0;  // exchanges inside the class that are larger
     for (size_t k = 0; k < own.size(); ++k) {
       if (own[k].in.elems == 0) continue;
-      const int peer = own[k].peer, from = class_of[peer];
+      const bool is_first_half = k < own.size() / 2;
+      const int peer = own[k].peer;
+      int from = class_of[peer];
+      const bool is_inside = from == to;
+      if (is_inside)
+        from = stand_in(to, is_first_half ? num_inside++ : --num_inside);
+      // The peer's or, if that is not followed, the same step of the member
+      // that is.
       const std::vector<ExchangeStep> others =
-          first[from] == peer ? lists[from]
-                              : exchange_steps(algorithm, n, peer, elems);
+          is_inside || first[from] == peer
+              ? lists[from]
+              : exchange_steps(algorithm, n, peer, elems);
       const auto half = static_cast<ptrdiff_t>(others.size()) / 2;
-      const auto begin = others.begin() + (k < own.size() / 2 ? 0 : half);
-      const auto sends = std::find_if(
-          begin, begin + half,
-          [&](const auto& step) { return step.peer == first[to]; });
+      const auto begin = others.begin() + (is_first_half ? 0 : half);
+      const auto sends =
+          std::find_if(begin, begin + half, [&](const ExchangeStep& step) {
+            return is_inside ? class_of[step.peer] == from &&
+                                   step.out.elems == own[k].in.elems
+                             : step.peer == first[to];
+          });
       CHECK(sends != begin + half);
       Step& step = plan.steps_[from][sends - others.begin()];
       CHECK(step.out == own[k].in.elems);
@@ -120,18 +133,30 @@ SumPlan SumPlan::of_classes(CollectiveAlgorithm algorithm,
   const int planned = algorithm == CollectiveAlgorithm::kButterfly
                           ? rounded_for_butterfly(group_size, classes)
                           : group_size;
-  std::map<std::pair<int, int>, int> numbers;  // by block and digits of a place
+  struct Digits {
+    int block, value;
+    auto operator<=>(const Digits&) const = default;
+  };
+  std::map<Digits, int> numbers;
+  std::vector<Digits> digits_of;  // by class
   std::vector<int> class_of;
   for (int p = 0; p < planned; ++p) {
     const auto [block, size, place] = place_of(algorithm, planned, p);
-    const int digits = place / std::max(1, size / classes);
-    class_of.push_back(
-        numbers.try_emplace({block, digits}, static_cast<int>(numbers.size()))
-            .first->second);
+    const Digits digits{block, place / std::max(1, size / classes)};
+    const auto [found, is_new] =
+        numbers.try_emplace(digits, static_cast<int>(numbers.size()));
+    if (is_new) digits_of.push_back(digits);
+    class_of.push_back(found->second);
   }
+  // A near class, most likely folded if this one is.
+  const auto stand_in = [&](int member_class, int exchange) {
+    const auto [block, value] = digits_of[member_class];
+    const int bits = std::countr_zero(static_cast<unsigned>(classes));
+    return numbers.at({block, value ^ (1 << exchange % bits)});
+  };
   // Equal parts of as many elements as the largest block has members.
   const int64_t units = core_of(planned);
-  SumPlan plan = of_pairs(algorithm, units, class_of);
+  SumPlan plan = of_pairs(algorithm, units, class_of, stand_in);
   const auto scaled = [&](int64_t parts) {
     return elems / units * parts + (elems % units * parts + units - 1) / units;
   };
@@ -189,7 +214,7 @@ SumPlan SumPlan::make(CollectiveAlgorithm algorithm,
     return of_classes(algorithm, group_size, elems, classes);
   std::vector<int> class_of(group_size);
   std::iota(class_of.begin(), class_of.end(), 0);
-  return of_pairs(algorithm, elems, std::move(class_of));
+  return of_pairs(algorithm, elems, std::move(class_of), nullptr);
 }
 
 }  // namespace syncopate::inproc

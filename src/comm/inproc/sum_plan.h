@@ -2,13 +2,16 @@
 // by exchanges between pairs (comm/exchange.h: butterfly and binary blocks).
 //
 // A plan divides the members into classes and follows the first member of each.
-// The others of its class would do the same at the same time if the members of
-// every class entered their sums together, so what it sends to one of them
-// arrives at itself. With a class for every member, a plan is exact.
+// The others of its class do the same at about the same time. What they would
+// send to it comes from the followed member of a similar class: an exchange
+// with itself would begin without a wait, because both ends are equally far,
+// and sums would end several percent too early. With a class for every member,
+// a plan is exact.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -58,7 +61,8 @@ class SumPlan {
     // Elements of message i < num_out().
     int64_t elems_of(int64_t i) const {
       if (!sizes.empty()) return sizes[i];
-      return segment_of({0, out}, i % num_segments(out)).elems;
+      const int64_t segment = chunks == 1 ? i : i % num_segments(out);
+      return segment_of({0, out}, segment).elems;
     }
   };
 
@@ -76,9 +80,14 @@ class SumPlan {
 
  private:
   static SumPlan of_ring(int group_size, int64_t elems, int classes);
+  // The class whose followed member takes the place of a peer in the same
+  // class, in the exchange that so many exchanges inside the class exceed in
+  // size.
+  using StandIn = std::function<int(int member_class, int num_larger)>;
   static SumPlan of_pairs(CollectiveAlgorithm algorithm,
                           int64_t elems,
-                          std::vector<int> class_of);
+                          std::vector<int> class_of,
+                          const StandIn& stand_in);
   static SumPlan of_classes(CollectiveAlgorithm algorithm,
                             int group_size,
                             int64_t elems,
