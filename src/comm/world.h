@@ -42,9 +42,14 @@ struct NetworkCost {
   };
   std::function<Link(int rank, Time now)> link = {};
   uint64_t ties_seed = 0;  // order of simultaneous events (comm/scheduler.h)
-  // Whether all-reduces of values that do not exist may be computed instead of
-  // sent (comm/modelled_sums.h).
-  bool may_model_sums = true;
+  // Whether the times of all-reduces of values that do not exist may be
+  // computed instead of sending their messages (comm/modelled_sums.h), and how.
+  enum class Sums : uint8_t {
+    kSent,
+    kRough,  // several times faster among many workers than kComputed
+    kComputed,
+  };
+  Sums sums = Sums::kComputed;
 };
 
 class World {

@@ -121,9 +121,15 @@ std::vector<SimulatedWork> simulate(Engine& engine,
   const SyncOptions& sync = engine.options.sync;
   const bool are_few = engine.workers <= ModelledSums::kExactWorld;
   const bool are_blocks = sync.collective == CollectiveAlgorithm::kBinaryBlocks;
-  cost.may_model_sums = fidelity != Fidelity::kExact && cost.ties_seed == 0 &&
-                        !engine.sends_rows() && !(may_meet && are_few) &&
-                        !(fidelity == Fidelity::kRun && are_blocks && are_few);
+  const bool are_computed =
+      fidelity != Fidelity::kExact && cost.ties_seed == 0 &&
+      !engine.sends_rows() && !(may_meet && are_few) &&
+      !(fidelity == Fidelity::kRun && are_blocks && are_few);
+  using enum NetworkCost::Sums;
+  if (!are_computed)
+    cost.sums = kSent;
+  else if (fidelity == Fidelity::kRate)
+    cost.sums = kRough;
   engine.steps_begun.assign(engine.workers, 0);
   const auto world = make_inproc_world(engine.workers, cost);
   const int64_t free_bytes = engine.device->free_bytes();

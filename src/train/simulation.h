@@ -37,7 +37,7 @@ enum class Fidelity : uint8_t {
   // In one segment: free-running schemes proceed as without evaluations and
   // checkpoints. Sums are computed where links are alike; concurrent ones then
   // take the same time within 2%, by butterfly among more than
-  // ModelledSums::kExactWorld within 3%, more than kManyWorkers 6%.
+  // ModelledSums::kExactWorld within 7%.
   kRate,
   // With the run's boundaries. Sums are computed where links are alike, other
   // than binary blocks among few workers: concurrent ones within 1%, by

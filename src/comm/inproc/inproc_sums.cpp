@@ -129,9 +129,13 @@ int InprocSums::classes_of(std::span<const Open> sums) const {
   if (is_exact) return SumPlan::kEveryMember;
   // About half of those that are followed are folded or of smaller blocks.
   const int64_t of_a_member = messages / std::ssize(links_);
-  const bool are_too_many = std::ssize(links_) > kManyWorkers &&
-                            2 * kMostClasses * of_a_member > kExactMessages;
-  const int64_t classes = are_too_many ? kFewestClasses : kMostClasses;
+  int64_t classes = kMostClasses;
+  if (2 * classes * of_a_member > kExactMessages) {
+    if (network_.sums() == NetworkCost::Sums::kRough)
+      classes = kRoughClasses;
+    else if (std::ssize(links_) > kManyWorkers)
+      classes = kFewClasses;
+  }
   return std::max(4, static_cast<int>(std::bit_floor(static_cast<uint64_t>(
                          std::max<int64_t>(1, classes / groups)))));
 }

@@ -22,13 +22,14 @@ namespace syncopate::inproc {
 // Sums follow the messages of every member, which is exact, among up to
 // kExactWorld workers or as long as those of all groups are few enough (0.2 s).
 // Rings do so sooner (25 ms). Otherwise sums follow kMostClasses members for
-// every block in the world, or kFewestClasses if the world has more than
-// kManyWorkers and these would send too many messages, but at least 4 of a
-// group's.
+// every block in the world, but at least 4 of a group's. If these would send
+// too many messages, they follow kFewClasses in a world of more than
+// kManyWorkers, and kRoughClasses where that suffices.
 inline constexpr int64_t kExactMessages = int64_t{1} << 20;
 inline constexpr int64_t kExactRingMessages = int64_t{1} << 16;
 inline constexpr int64_t kMostClasses = 256;
-inline constexpr int64_t kFewestClasses = 128;
+inline constexpr int64_t kFewClasses = 128;
+inline constexpr int64_t kRoughClasses = 64;
 
 class InprocSums final : public ModelledSums {
  public:

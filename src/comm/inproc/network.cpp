@@ -124,8 +124,8 @@ std::optional<Network::AlikeLinks> Network::alike_links() const {
         other.bytes_per_s != first.bytes_per_s)
       return std::nullopt;
   }
-  if (!cost_.may_model_sums || cost_.link || cost_.island > 0 ||
-      cost_.device_bytes_per_s > 0)
+  if (cost_.sums == NetworkCost::Sums::kSent || cost_.link ||
+      cost_.island > 0 || cost_.device_bytes_per_s > 0)
     return std::nullopt;
   return AlikeLinks{first.latency_s, cost_.message_s, first.bytes_per_s};
 }

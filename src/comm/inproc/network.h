@@ -76,6 +76,7 @@ class Network {
     }
   };
   std::optional<AlikeLinks> alike_links() const;
+  NetworkCost::Sums sums() const { return cost_.sums; }
   // Until when a worker's outgoing link is taken.
   Time& out_free(int rank) { return links_[link_of(kOut, rank)].free; }
 

@@ -462,7 +462,7 @@ TEST(ModelledSums, AreNotKnownForLinksThatDiffer) {
   EXPECT_FALSE(knows({.by_worker = {{1, 2}, {1, 3}}}));
   EXPECT_FALSE(knows({.island = 2}));
   EXPECT_FALSE(knows({.device_bytes_per_s = 1}));
-  EXPECT_FALSE(knows({.may_model_sums = false}));
+  EXPECT_FALSE(knows({.sums = NetworkCost::Sums::kSent}));
   EXPECT_FALSE(knows({.link = [](int, Time) { return NetworkCost::Link{}; }}));
 }
 
