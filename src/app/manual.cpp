@@ -2,6 +2,7 @@
 
 #include <regex>
 #include <set>
+#include <utility>
 
 #include "app/commands.h"
 #include "base/text.h"
@@ -13,12 +14,17 @@ namespace syncopate {
 namespace {
 
 // Text as troff shows it: hyphens that can be copied, no line that looks like a
-// request.
+// request. Lines are filled, but items of a list begin new ones: they are
+// indented further than the help of a command.
 std::string roff(const std::string& text) {
+  constexpr int kHelpIndent = 6;
   std::string out;
+  int indent = 0;
   for (const char c : text) {
     if (out.empty() || out.back() == '\n') {
+      indent = c == ' ' ? indent + 1 : c == '\n' ? 0 : indent;
       if (c == ' ' || c == '\n') continue;  // would break the line
+      if (std::exchange(indent, 0) > kHelpIndent) out += ".br\n";
       if (c == '.' || c == '\'') out += "\\&";
     }
     out += c == '\\' ? "\\e" : c == '-' ? "\\-" : std::string(1, c);

@@ -18,7 +18,7 @@ namespace syncopate {
 
 constexpr const char* kStatusHelp =
     "state of a run, by its folder or its input: one name and value per\n"
-    "      line; the value is none if there is none\n"
+    "      line; none (step, logged: 0) if there is no such value\n"
     "        directory   the run's folder\n"
     "        step        of the newest intact checkpoint\n"
     "        logged      last step in results.h5\n"

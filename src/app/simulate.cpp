@@ -1,6 +1,6 @@
 // syncopate simulate INPUT.ini: what a run would take on the cluster that its
 // input describes ([compute], [network], [stragglers]). Schemes, messages and
-// clocks are those of a run; nothing is computed.
+// clocks are those of a run; nothing is trained.
 #include "app/commands.h"
 #include "app/provenance.h"
 #include "base/clock.h"
@@ -21,7 +21,7 @@ SimulatedWork sum_of(const std::vector<SimulatedWork>& workers) {
   return all;
 }
 
-// How well the time of a run of many steps is known if sums were not sent, as
+// How accurate the time of a run of many steps is where sums are computed, as
 // measured (tests/bench/README.md). Messages between members of one group and
 // those of the next meet on links that the sum of a group does not know.
 std::string_view accuracy_of(const Engine& engine) {
@@ -30,10 +30,11 @@ std::string_view accuracy_of(const Engine& engine) {
     return "about 10%";
   // Workers whose links are all alike share a host, where hierarchical is a
   // ring.
-  if (sync.collective != CollectiveAlgorithm::kButterfly ||
-      engine.workers <= ModelledSums::kExactWorld)
-    return "1%";
-  return engine.workers <= ModelledSums::kManyWorkers ? "3%" : "6%";
+  const bool is_by_pairs =
+      sync.collective == CollectiveAlgorithm::kButterfly ||
+      sync.collective == CollectiveAlgorithm::kBinaryBlocks;
+  if (!is_by_pairs || engine.workers <= ModelledSums::kExactWorld) return "1%";
+  return engine.workers <= ModelledSums::kManyWorkers ? "4%" : "10%";
 }
 
 void report(Log& log,
@@ -59,7 +60,8 @@ void report(Log& log,
   if (all.has_computed_sums && all.bytes > 0)
     log.line(
         "sums       computed, not sent, as all links are alike: exact for one "
-        "bucket in flight, otherwise within {} (--sums=sent: exact)",
+        "bucket in flight, otherwise within {} over many steps (--sums=sent: "
+        "exact)",
         accuracy_of(engine));
   log.line(
       "simulated  in {:.2f} s: {:.4g} steps of a worker per second, with {} of "
@@ -139,7 +141,7 @@ void check_output(const fs::path& path) {
     fail(ExitCode::kCannotCreate, "{}: no such folder", folder.string());
 }
 
-// Whether --sums=sent wants every message of a sum, however long that takes.
+// Whether to send every message of a sum (--sums=sent).
 bool sends_sums(const CommandLine& line) {
   const auto sums = line.options.find("sums");
   if (sums == line.options.end() || sums->second == "computed") return false;
@@ -179,7 +181,8 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
   RunTrace trace(session, *engine,
                  RunDirectory(engine->options, engine->workers).path(),
                  RunTrace::Start::kNew);
-  // A limit was resolved to steps by a simulation of all messages.
+  // A limit was resolved to steps by sending all messages, and the time has to
+  // agree with it.
   is_exact = is_exact || !limit.empty();
   const std::vector<SimulatedWork> workers =
       simulate(*engine, is_exact ? Fidelity::kExact : Fidelity::kRun, &trace);

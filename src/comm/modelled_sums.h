@@ -15,8 +15,8 @@ class ModelledSums {
  public:
   // Sums of up to so many workers follow the messages of all of them.
   static constexpr int kExactWorld = 256;
-  // Beyond so many, a butterfly of many messages is off by up to 6%: too few
-  // members are followed.
+  // Beyond so many, fewer members are followed, and sums by pairs are off by up
+  // to 10%.
   static constexpr int kManyWorkers = 4096;
 
   virtual ~ModelledSums() = default;

@@ -84,7 +84,7 @@ void Scheduler::run_events() {
     std::ranges::pop_heap(events_, std::greater<>());
     TimedCall event = std::move(events_.back());
     events_.pop_back();
-    // With many workers, the next one's is not in the cache.
+    // With many workers, the next callback is rarely in the cache.
     if (!events_.empty()) __builtin_prefetch(events_.front().callback.get());
     const Time again = event.callback->call();
     if (again < kNever) call_at(again, event.rank, std::move(event.callback));

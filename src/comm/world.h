@@ -42,13 +42,10 @@ struct NetworkCost {
   };
   std::function<Link(int rank, Time now)> link = {};
   uint64_t ties_seed = 0;  // order of simultaneous events (comm/scheduler.h)
-  // Whether the times of all-reduces of values that do not exist may be
-  // computed instead of sending their messages (comm/modelled_sums.h), and how.
-  enum class Sums : uint8_t {
-    kSent,
-    kRough,  // several times faster among many workers than kComputed
-    kComputed,
-  };
+  // How all-reduces of values that do not exist are simulated: by sending every
+  // message or, where links are alike, by computing their times
+  // (comm/modelled_sums.h); kRough follows fewer members than kComputed.
+  enum class Sums : uint8_t { kSent, kRough, kComputed };
   Sums sums = Sums::kComputed;
 };
 

@@ -237,7 +237,8 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
   if (has_pull_header(endpoint.rank(), bound_))
     lane.sends[0] = endpoint.isend({&lane.pull, sizeof lane.pull}, rank,
                                    tags::kServerAnswer, Traffic::kControl);
-  // A message without values needs no memory that a wait would give back.
+  // A message without values has no buffer to wait for; keeping its request
+  // would only take memory.
   const auto send = [&](Payload& bytes, Tag tag) {
     Request sent =
         endpoint.isend({bytes.data(), static_cast<int64_t>(bytes.size())}, rank,

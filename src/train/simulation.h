@@ -35,14 +35,14 @@ void check_simulation(const Engine& engine);
 // How closely a simulation follows the run that it stands for.
 enum class Fidelity : uint8_t {
   // In one segment: free-running schemes proceed as without evaluations and
-  // checkpoints. Sums are computed where links are alike; concurrent ones then
-  // take the same time within 2%, by butterfly among more than
-  // ModelledSums::kExactWorld within 7%.
+  // checkpoints. Sums are computed where links are alike; over many steps,
+  // concurrent ones then take the same time within 2%, and by pairs among more
+  // than ModelledSums::kExactWorld workers within 10%.
   kRate,
   // With the run's boundaries. Sums are computed where links are alike, other
-  // than binary blocks among few workers: concurrent ones within 1%, by
-  // butterfly among more than ModelledSums::kExactWorld within 3%, more than
-  // kManyWorkers 6%.
+  // than binary blocks among few workers: concurrent ones within 1%, and by
+  // pairs among more than kExactWorld workers within 4%, beyond kManyWorkers
+  // within 10%.
   kRun,
   // With all messages, and the run's boundaries: virtual times are the run's.
   kExact,

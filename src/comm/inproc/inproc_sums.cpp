@@ -122,22 +122,20 @@ int InprocSums::classes_of(std::span<const Open> sums) const {
   for (const Open& sum : sums) messages += sum.cost->messages;
   const int64_t groups = std::ssize(links_) / n;  // others send as much
   messages *= groups;
-  const bool is_exact =
-      is_by_pairs(algorithm)
-          ? std::ssize(links_) <= kExactWorld || messages <= kExactMessages
-          : messages <= kExactRingMessages;
-  if (is_exact) return SumPlan::kEveryMember;
+  const auto workers = std::ssize(links_);
+  if (!is_by_pairs(algorithm))
+    return messages <= kMostRingMessages ? SumPlan::kEveryMember : 4;
+  const bool is_rough = network_.sums() == NetworkCost::Sums::kRough;
+  const int64_t most = is_rough ? kMostRoughMessages : kMostMessages;
+  if (workers <= kExactWorld || messages <= most) return SumPlan::kEveryMember;
+  const int64_t fewest = is_rough                  ? kFewestRough
+                         : workers <= kManyWorkers ? kFewestClasses
+                                                   : kFewestOfMany;
   // About half of those that are followed are folded or of smaller blocks.
-  const int64_t of_a_member = messages / std::ssize(links_);
-  int64_t classes = kMostClasses;
-  if (2 * classes * of_a_member > kExactMessages) {
-    if (network_.sums() == NetworkCost::Sums::kRough)
-      classes = kRoughClasses;
-    else if (std::ssize(links_) > kManyWorkers)
-      classes = kFewClasses;
-  }
-  return std::max(4, static_cast<int>(std::bit_floor(static_cast<uint64_t>(
-                         std::max<int64_t>(1, classes / groups)))));
+  const int64_t affordable = most / (2 * messages / workers);
+  const int64_t classes = std::max(fewest, affordable) / groups;
+  return std::max(
+      4, static_cast<int>(std::bit_floor(static_cast<uint64_t>(classes))));
 }
 
 // By sum and position.

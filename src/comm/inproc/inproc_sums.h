@@ -19,17 +19,19 @@
 
 namespace syncopate::inproc {
 
-// Sums follow the messages of every member, which is exact, among up to
-// kExactWorld workers or as long as those of all groups are few enough (0.2 s).
-// Rings do so sooner (25 ms). Otherwise sums follow kMostClasses members for
-// every block in the world, but at least 4 of a group's. If these would send
-// too many messages, they follow kFewClasses in a world of more than
-// kManyWorkers, and kRoughClasses where that suffices.
-inline constexpr int64_t kExactMessages = int64_t{1} << 20;
-inline constexpr int64_t kExactRingMessages = int64_t{1} << 16;
-inline constexpr int64_t kMostClasses = 256;
-inline constexpr int64_t kFewClasses = 128;
-inline constexpr int64_t kRoughClasses = 64;
+// Sums by pairs follow the messages of every member, which is exact, among up
+// to kExactWorld workers or as long as those of all groups take no more than a
+// second. Otherwise they follow as many members of each block as a second is
+// enough for, but at least kFewestClasses of the world's (kFewestOfMany in one
+// of more than kManyWorkers), and 4 of a group's. Under Sums::kRough it is a
+// quarter of a second, and at least kFewestRough. Rings follow every member for
+// 25 ms.
+inline constexpr int64_t kMostMessages = int64_t{1} << 22;
+inline constexpr int64_t kMostRoughMessages = int64_t{1} << 20;
+inline constexpr int64_t kMostRingMessages = int64_t{1} << 16;
+inline constexpr int64_t kFewestClasses = 256;
+inline constexpr int64_t kFewestOfMany = 128;
+inline constexpr int64_t kFewestRough = 64;
 
 class InprocSums final : public ModelledSums {
  public:

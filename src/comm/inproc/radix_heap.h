@@ -2,7 +2,7 @@
 // earlier than the last one taken: a radix heap (Ahuja, Mehlhorn, Orlin and
 // Tarjan 1990). An item waits in the bucket of the highest bit in which its
 // time differs from that of the last one taken, and moves to lower buckets as
-// that time comes closer. This takes half the time of a binary heap.
+// that time comes closer.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace syncopate::inproc {
 
 // Item has `Time at`, which must not be negative, and operator>, which decides
-// between items of the same time. Small items are copied fastest.
+// between items of the same time.
 template <typename Item>
 class RadixHeap {
  public:

@@ -67,7 +67,7 @@ class Messages {
     bool operator>(const Event& other) const { return place > other.place; }
   };
   // As in the scheduler: messages come before strands, each in the order of
-  // their senders or owners, then of serial numbers.
+  // their senders or owners (below 2^23), then of serial numbers (below 2^40).
   static uint64_t place_of(bool is_turn, int owner, int64_t serial) {
     return uint64_t{is_turn} << 63 | static_cast<uint64_t>(owner) << 40 |
            static_cast<uint64_t>(serial);

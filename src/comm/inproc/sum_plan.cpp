@@ -130,6 +130,7 @@ SumPlan SumPlan::of_classes(CollectiveAlgorithm algorithm,
                             int group_size,
                             int64_t elems,
                             int classes) {
+  CHECK(std::has_single_bit(static_cast<unsigned>(classes)) && classes >= 4);
   const int planned = algorithm == CollectiveAlgorithm::kButterfly
                           ? rounded_for_butterfly(group_size, classes)
                           : group_size;

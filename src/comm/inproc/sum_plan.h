@@ -2,11 +2,10 @@
 // by exchanges between pairs (comm/exchange.h: butterfly and binary blocks).
 //
 // A plan divides the members into classes and follows the first member of each.
-// The others of its class do the same at about the same time. What they would
-// send to it comes from the followed member of a similar class: an exchange
-// with itself would begin without a wait, because both ends are equally far,
-// and sums would end several percent too early. With a class for every member,
-// a plan is exact.
+// The others of its class do the same at about the same time. In exchanges by
+// pairs, what they would send to it comes from the followed member of a similar
+// class: an exchange with itself would never wait, because both members reach
+// it at the same time. With a class for every member, a plan is exact.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -49,8 +48,9 @@ class SumPlan {
     int64_t chunks = 1;               // one after the other
     int64_t ahead = kAhead;           // by how many messages sends run ahead
     std::vector<int64_t> sizes = {};  // of the messages, if chunks differ
-    // Where `out` arrives: nowhere if the receiver is not followed; one entry
-    // per sender if several members of this class send to the same member.
+    // Where `out` arrives: nowhere if the receiver is neither followed nor of
+    // this class; one entry per sender if several members of this class send to
+    // the same member.
     struct Arrival {
       int at_class, at_step;
     };
@@ -80,9 +80,8 @@ class SumPlan {
 
  private:
   static SumPlan of_ring(int group_size, int64_t elems, int classes);
-  // The class whose followed member takes the place of a peer in the same
-  // class, in the exchange that so many exchanges inside the class exceed in
-  // size.
+  // The class whose followed member replaces a peer of the same class;
+  // `num_larger` exchanges inside the class are larger than this one.
   using StandIn = std::function<int(int member_class, int num_larger)>;
   static SumPlan of_pairs(CollectiveAlgorithm algorithm,
                           int64_t elems,
