@@ -11,7 +11,6 @@
 #include <bit>
 #include <cstdint>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "base/check.h"

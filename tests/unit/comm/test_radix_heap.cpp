@@ -1,7 +1,6 @@
 // The queue of a simulation's events, against the standard library's.
 #include <gtest/gtest.h>
 
-#include <functional>
 #include <queue>
 #include <tuple>
 #include <vector>
