@@ -1,7 +1,6 @@
 #include "sync/sync_switch.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "base/text.h"
@@ -23,10 +22,9 @@ SyncSwitch::SyncSwitch(const SchemeParts& parts)
       work_left_(phase_lengths(parts.sync.sync_switch,
                                parts.endpoint.size(),
                                parts.total_steps)),
-      detector_(parts.endpoint.size(), parts.sync.sync_switch) {
+      policy_(parts.endpoint.size(), parts.sync.sync_switch),
+      plateau_(parts.sync.sync_switch) {
   CHECK(parts.phases.size() == work_left_.size());
-  if (parts.sync.sync_switch.policy != SwitchPolicy::kFixed)
-    flagged_.assign(size_, 0);
   build();
 }
 
@@ -62,6 +60,8 @@ bool SyncSwitch::averages_gradients() const {
 }
 
 void SyncSwitch::build() {
+  bsp_ = nullptr;
+  asp_ = nullptr;
   inner_.reset();
   follower_.reset();
   built_ = setting_;
@@ -94,11 +94,16 @@ void SyncSwitch::build() {
       .directory = parts_.directory};
   if (num_active() == size_) {
     inner_ = make_scheme(parts);
+    bsp_ = dynamic_cast<Bsp*>(inner_.get());
+    asp_ = dynamic_cast<Asp*>(inner_.get());
     return;
   }
   // A removed worker takes no steps; it stands in for the model.
   const Ranks members = is_removed() ? Ranks({rank_}) : active();
-  inner_ = std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
+  auto of_members =
+      std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
+  bsp_ = of_members.get();
+  inner_ = std::move(of_members);
   if (is_removed())
     follower_ = std::make_unique<Lockstep>(
         parts_.endpoint, parts_.endpoint.world_group(), 1, num_active(),
@@ -124,7 +129,7 @@ Ranks SyncSwitch::active() const {
 // --- changes -----------------------------------------------------------------
 
 bool SyncSwitch::is_change_due() const {
-  return wants_change_ != 0 ||
+  return policy_.wants_change() ||
          (!is_last_phase() && work_left_[working_phase()] <= 0);
 }
 
@@ -134,7 +139,7 @@ void SyncSwitch::enter_next_phase() {
   while (!is_last_phase() && work_left_[setting_.phase] <= 0) {
     work_left_[setting_.phase + 1] += work_left_[setting_.phase];
     work_left_[setting_.phase++] = 0;
-    evaluations_ = stalled_ = 0;
+    plateau_.begin_phase();
   }
   setting_.removed.clear();
 }
@@ -149,21 +154,18 @@ Time SyncSwitch::change(int64_t done) {
   if (setting_.is_episode != 0 || work_left_[setting_.phase] <= 0) {
     setting_.is_episode = 0;
     if (work_left_[setting_.phase] <= 0) enter_next_phase();
-    detector_.restart(Known::kForgotten);
-  } else if (parts_.sync.sync_switch.policy == SwitchPolicy::kGreedy) {
+    policy_.restart(Known::kForgotten);
+  } else if (policy_.kind() == SwitchPolicy::kGreedy) {
     setting_.is_episode = 1;
-    detector_.restart(Known::kKept);
+    policy_.restart(Known::kKept);
   } else {
     setting_.removed.resize(size_);
-    for (int rank = 0; rank < size_; ++rank) {
-      if (flagged_[rank] == 0) continue;
-      setting_.removed[rank] = 1;
-      detector_.forget(rank);
-    }
+    for (int rank = 0; rank < size_; ++rank)
+      setting_.removed[rank] |= policy_.flagged()[rank];
+    policy_.forget_flagged();
   }
-  note_change(done, flagged_);
-  wants_change_ = 0;
-  std::fill(flagged_.begin(), flagged_.end(), 0);
+  note_change(done);
+  policy_.decided();
   began_at_ = done;
   build();
   inner_->enter();
@@ -173,10 +175,9 @@ Time SyncSwitch::change(int64_t done) {
   return earliest;
 }
 
-void SyncSwitch::note_change(int64_t done,
-                             const std::vector<int64_t>& flagged) {
+void SyncSwitch::note_change(int64_t done) {
   const std::vector<int64_t>& named =
-      setting_.is_episode != 0 ? flagged : setting_.removed;
+      setting_.is_episode != 0 ? policy_.flagged() : setting_.removed;
   std::vector<std::string> ranks;
   for (size_t rank = 0; rank < named.size(); ++rank)
     if (named[rank] != 0) ranks.push_back(std::to_string(rank));
@@ -223,12 +224,9 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
     return;
   }
   if (setting_.is_episode != 0 && rank_ == 0)
-    dynamic_cast<Asp&>(*inner_).tickets().watch([this](int rank, double s) {
-      if (s > 0) {
-        detector_.observe(rank, s);
-        detector_.assess(rank);
-      }
-      return !detector_.any();
+    asp_->tickets().watch([this](int rank, double step_s) {
+      policy_.judge(rank, step_s);
+      return !policy_.sees_stragglers();
     });
   inner_->begin(segment);
   probe_ = nullptr;
@@ -247,7 +245,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
     Word word = mine;
     word.step_s = seen_step_s(mine);
     // All have seen the same figures and ask for the same.
-    word.stop = std::max(word.stop, static_cast<int>(wants_change_));
+    word.stop = std::max(word.stop, static_cast<int>(policy_.wants_change()));
     inner_plan_ = is_removed() ? follow(word) : inner_->next(word);
     if (!inner_plan_.stop) break;
     const Time begin = parts_.endpoint.now();
@@ -261,9 +259,8 @@ StepPlan SyncSwitch::next(const Word& mine) {
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
     switch_over(done, begin);
   }
-  const auto* const bsp = dynamic_cast<const Bsp*>(inner_.get());
-  if (taken_++ > 0 && bsp != nullptr && !is_removed() && watches_workers())
-    look_for_stragglers(bsp->step_seconds());
+  if (taken_++ > 0 && bsp_ != nullptr && !is_removed() && watches_workers())
+    look_for_stragglers(bsp_->step_seconds());
   inner_plan_.rate *= rate_factor();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
   StepPlan plan = inner_plan_;
@@ -314,30 +311,17 @@ void SyncSwitch::gradient_ready(const Bucket& bucket, const StepPlan&) {
 
 // Whether steps are timed: if a policy may act or has to undo its action.
 bool SyncSwitch::watches_workers() const {
-  const SwitchPolicy policy = parts_.sync.sync_switch.policy;
-  if (policy == SwitchPolicy::kFixed) return false;
+  if (policy_.kind() == SwitchPolicy::kFixed) return false;
   if (setting_.is_episode != 0) return true;
   if (phase().sync.scheme != "bsp") return false;
-  return policy != SwitchPolicy::kGreedy ||
+  return policy_.kind() != SwitchPolicy::kGreedy ||
          (next_asp_phase() >= 0 && work_left_[next_asp_phase()] > 0);
-}
-
-// By rank; 0: unknown.
-void SyncSwitch::judge(std::span<const double> step_seconds) {
-  for (int rank = 0; rank < size_; ++rank)
-    if (step_seconds[rank] > 0) detector_.observe(rank, step_seconds[rank]);
-  for (int rank = 0; rank < size_; ++rank)
-    if (step_seconds[rank] > 0) detector_.assess(rank);
 }
 
 // In a bsp phase all workers have the same figures and decide in the same way.
 void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
-  if (!watches_workers() || setting_.is_episode != 0) return;
-  const bool is_decided = wants_change_ != 0;
-  if (is_decided && parts_.sync.sync_switch.policy == SwitchPolicy::kGreedy)
-    return;
-  judge(step_seconds);
-  if (!is_decided) flag_stragglers();
+  if (watches_workers() && setting_.is_episode == 0)
+    policy_.look(step_seconds, active());
 }
 
 // Judges the steps that are still unjudged when a segment ends. In a bsp phase,
@@ -347,49 +331,26 @@ void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
 void SyncSwitch::look_at_last_steps(double unsaid_s) {
   const bool is_episode = setting_.is_episode != 0;
   if (!is_episode && !is_removed() && taken_ > 0 && watches_workers())
-    look_for_stragglers(dynamic_cast<const Bsp&>(*inner_).step_seconds());
+    look_for_stragglers(bsp_->step_seconds());
   std::vector<double> seconds(size_);
   seconds[rank_] = unsaid_s;
   agree(parts_.endpoint, parts_.endpoint.world_group(), seconds, Combine::kSum,
         tags::kControl);
-  if (is_episode && rank_ == 0) judge(seconds);
+  if (is_episode && rank_ == 0) policy_.judge(seconds);
   if (!is_episode && !is_removed()) look_for_stragglers(seconds);
-}
-
-// Elastic: the slowest first; at least half of all workers stay.
-void SyncSwitch::flag_stragglers() {
-  std::vector<int> found;
-  for (const int rank : active())
-    if (detector_.is_straggler(rank)) found.push_back(rank);
-  if (parts_.sync.sync_switch.policy == SwitchPolicy::kElastic) {
-    std::ranges::stable_sort(
-        found, {}, [this](int rank) { return detector_.throughput(rank); });
-    // Checkpoints of version 1 may have fewer than half left.
-    const int may_leave = std::max(0, num_active() - (size_ + 1) / 2);
-    found.resize(std::min(found.size(), static_cast<size_t>(may_leave)));
-  }
-  std::fill(flagged_.begin(), flagged_.end(), 0);
-  for (const int rank : found) flagged_[rank] = 1;
-  wants_change_ = found.empty() ? 0 : 1;
 }
 
 // --- at rest -----------------------------------------------------------------
 
 int64_t SyncSwitch::come_to_rest(double unsaid_s) {
   if (watches_workers()) look_at_last_steps(unsaid_s);
-  if (setting_.is_episode != 0 && rank_ == 0)
-    wants_change_ = detector_.any() ? 0 : 1;
-  std::vector<double> said = {static_cast<double>(steps_done()),
-                              static_cast<double>(wants_change_)};
-  said.insert(said.end(), flagged_.begin(), flagged_.end());
+  if (setting_.is_episode != 0 && rank_ == 0) policy_.call_for_end();
+  std::vector<double> said = policy_.said();
+  said.push_back(static_cast<double>(steps_done()));
   agree(parts_.endpoint, parts_.endpoint.world_group(), said, Combine::kCount,
         tags::kControl);
-  const auto done = static_cast<int64_t>(said[0]);
-  wants_change_ = said[1] > 0 ? 1 : 0;
-  for (size_t rank = 0; rank < flagged_.size(); ++rank)
-    flagged_[rank] = said[2 + rank] > 0 ? 1 : 0;
-  if (setting_.is_episode == 0)
-    detections_ += std::count(flagged_.begin(), flagged_.end(), 1);
+  const auto done = static_cast<int64_t>(said.back());
+  policy_.heed(said, setting_.is_episode == 0);
   work_left_[working_phase()] -= done - inner_from_;
   if (num_active() < size_)
     fill_removed(parts_.context, parts_.endpoint, parts_.replica,
@@ -401,23 +362,14 @@ int64_t SyncSwitch::come_to_rest(double unsaid_s) {
 // Ends the current phase if evaluations have stalled: it then has no work left,
 // and the next segment begins with the change.
 void SyncSwitch::evaluated(double loss, double metric) {
-  const SyncSwitchOptions& options = parts_.sync.sync_switch;
   const int64_t now = setting_.phase;
-  if (options.plateau == Plateau::kNone || now + 1 == std::ssize(parts_.phases))
-    return;
+  if (!plateau_.is_on() || is_last_phase()) return;
   if (work_left_[now] <= 0) return;  // the phase ends after an episode
-  const double value = options.plateau == Plateau::kEvalLoss ? -loss : metric;
-  if (evaluations_++ == 0 || std::isnan(best_) ||
-      value > best_ + options.min_change) {
-    best_ = value;
-    stalled_ = 0;
-    return;
-  }
-  if (++stalled_ < options.patience) return;
+  if (!plateau_.has_stalled(loss, metric)) return;
   work_left_[now + 1] += work_left_[now];
   work_left_[now] = 0;
-  notes_.push_back(
-      fmt::format("plateau   {} evaluations without an improvement", stalled_));
+  notes_.push_back(fmt::format(
+      "plateau   {} evaluations without an improvement", plateau_.stalled()));
 }
 
 void SyncSwitch::evaluation_model(EvalModel which,
@@ -445,18 +397,9 @@ void SyncSwitch::visit_state(StateVisitor& visitor) {
                   setting_.removed, size_);
   visitor.visit(Owner::kShared, "sync_switch/work_left", std::span(work_left_));
   visit(Owner::kShared, "began_at", began_at_);
-  visit_by_worker(visitor, Owner::kShared, "sync_switch/flagged", flagged_,
-                  size_);
-  visit(Owner::kShared, "wants_change", wants_change_);
-  visit(Owner::kShared, "detections", detections_);
-  if (parts_.sync.sync_switch.plateau != Plateau::kNone) {
-    visitor.visit(Owner::kShared, "sync_switch/plateau_best",
-                  std::span(&best_, 1));
-    visit(Owner::kShared, "plateau_evaluations", evaluations_);
-    visit(Owner::kShared, "plateau_stalled", stalled_);
-  }
   visit(Owner::kWorker, "earlier_steps", earlier_steps_);
-  detector_.visit_state(visitor);
+  policy_.visit_state(visitor);
+  plateau_.visit_state(visitor);
   if (setting_ != built_) build();  // the checkpoint's phase and members
   inner_->visit_state(visitor);
 }
@@ -475,7 +418,8 @@ std::vector<SeriesInfo> SyncSwitch::series() const {
 std::vector<double> SyncSwitch::take_series() {
   return {static_cast<double>(setting_.phase),
           static_cast<double>(working_phase()),
-          static_cast<double>(num_active()), static_cast<double>(detections_)};
+          static_cast<double>(num_active()),
+          static_cast<double>(policy_.detections())};
 }
 
 void check_sync_switch(const SchemeRequest& request) {

@@ -12,7 +12,7 @@
 //
 // Li, Mangoubi, Xu & Guo, "Sync-Switch: Hybrid Parameter Synchronization for
 // Distributed Deep Learning" (ICDCS 2021); spec 2.1. Phases are counted in
-// worker_steps (phases.h). Policies against stragglers (straggler_detector.h)
+// worker_steps (phases.h). Policies against stragglers (straggler_policy.h)
 // act in bsp phases. (A worker's step time is its computing time plus, for each
 // of the 2 (n - 1) messages of a ring all-reduce among n workers, the answer
 // time of a probe, link_probe.h.)
@@ -23,19 +23,22 @@
 //            done; then all continue from the model of those that stayed,
 //            always at least half of all. A removed worker follows step by
 //            step, so that log rows and stop requests work as usual.
-// plateau: a phase ends early, and the next one inherits the rest of its work,
-// after `patience` evaluations in a row that do not improve on the phase's best
-// by more than min_change.
+// plateau: a phase that has stalled (plateau_rule.h) ends early, and the next
+// one inherits the rest of its work.
 //
 // Changes happen, agreed by all, when no worker has a step in flight.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "sync/link_probe.h"
+#include "sync/plateau_rule.h"
 #include "sync/scheme.h"
-#include "sync/straggler_detector.h"
+#include "sync/straggler_policy.h"
 
 namespace syncopate {
+
+class Asp;
+class Bsp;
 
 class SyncSwitch final : public Scheme {
  public:
@@ -103,17 +106,17 @@ class SyncSwitch final : public Scheme {
   // Returns the worker_steps done. `unsaid_s` is this worker's last step time
   // as in seen_step_s, if it has not been announced yet.
   int64_t come_to_rest(double unsaid_s);
-  void judge(std::span<const double> step_seconds);
   void look_for_stragglers(std::span<const double> step_seconds);
   void look_at_last_steps(double unsaid_s);
-  void flag_stragglers();
-  void note_change(int64_t done, const std::vector<int64_t>& flagged);
+  void note_change(int64_t done);
   double momentum_scale(int64_t worker_steps) const;
 
   SchemeParts parts_;
   int rank_, size_;
   Setting setting_, built_;
   std::unique_ptr<Scheme> inner_;
+  Bsp* bsp_ = nullptr;                  // inner_, if it is that
+  Asp* asp_ = nullptr;                  // likewise
   std::unique_ptr<Lockstep> follower_;  // for a removed worker
   std::unique_ptr<LinkProbe> probe_;    // while workers are watched
   OptimizerOptions optimizer_;          // from which replica.optimizer was made
@@ -121,15 +124,8 @@ class SyncSwitch final : public Scheme {
   std::vector<int64_t> work_left_;  // worker_steps by phase
   int64_t began_at_ = 0;            // worker_steps at the last change
   int64_t earlier_steps_ = 0;       // of this worker, under earlier schemes
-  // Agreed: stragglers that call for a change; in an episode, their absence.
-  // Empty with the policy `fixed`, which flags nobody.
-  std::vector<int64_t> flagged_;
-  int64_t wants_change_ = 0, detections_ = 0;
-  StragglerDetector detector_;
-  // In this phase: the best evaluation so far (higher is better), the number of
-  // evaluations, and how many since the best.
-  double best_ = 0;
-  int64_t evaluations_ = 0, stalled_ = 0;
+  StragglerPolicy policy_;
+  PlateauRule plateau_;
   std::vector<std::string> notes_;
 
   Segment segment_;

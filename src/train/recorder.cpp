@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/clock.h"
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
@@ -12,30 +11,8 @@
 namespace syncopate {
 namespace {
 
-constexpr int kPayload = static_cast<int>(Traffic::kPayload);
-constexpr int kControl = static_cast<int>(Traffic::kControl);
-
 bool decays(const Options& options) {
   return options.optimizer.weight_decay > 0;
-}
-
-// Returns what was sent between two counts.
-TrafficCounters since(TrafficCounters now, const TrafficCounters& base) {
-  for (int kind = 0; kind < kNumTrafficKinds; ++kind) {
-    now.bytes_sent[kind] -= base.bytes_sent[kind];
-    now.messages_sent[kind] -= base.messages_sent[kind];
-  }
-  return now;
-}
-
-// Visits separate numbers as one range.
-void visit_together(StateVisitor& visitor,
-                    std::string_view name,
-                    std::initializer_list<double*> numbers) {
-  std::vector<double> values;
-  for (const double* number : numbers) values.push_back(*number);
-  visitor.visit(Owner::kWorker, name, std::span<double>(values));
-  for (size_t i = 0; i < values.size(); ++i) *numbers.begin()[i] = values[i];
 }
 
 }  // namespace
@@ -58,8 +35,9 @@ Recorder::Recorder(Session& session,
       metrics_(engine.model->metrics()),
       eval_metrics_(engine.problem->metrics()),
       series_(scheme.series()),
+      tally_(endpoint, metrics_.size()),
+      speed_(engine),
       target_(engine) {
-  sums_.values.assign(metrics_.size(), 0.0);
   if (!results_) return;
   has_decay_term_ =
       decays(engine.options) ||
@@ -68,65 +46,33 @@ Recorder::Recorder(Session& session,
   declare_series();
 }
 
-void Recorder::metrics(const MetricSums& sums) {
-  sums_.add(sums);
-}
-
-void Recorder::step_done(double compute_s, const SyncTimes& times) {
-  compute_s_ += compute_s;
-  times_.add(times);
-}
-
-void Recorder::start_clock() {
-  clock_started_s_ = monotonic_s();
-}
-
-double Recorder::running_time_s() const {
-  return clock_started_s_ > 0 ? time_s_ + monotonic_s() - clock_started_s_
-                              : time_s_;
-}
-
 void Recorder::stop_clock() {
-  time_s_ = running_time_s();
-  clock_started_s_ = 0;
+  clock_.stop();
   // Needed on resume, because rows state the clock only at their own steps.
   if (results_)
-    results_->provenance("training_ms",
-                         static_cast<int64_t>(std::llround(1e3 * time_s_)));
+    results_->provenance(
+        "training_ms",
+        static_cast<int64_t>(std::llround(1e3 * clock_.now_s())));
 }
 
 void Recorder::forget_earlier_process(int64_t worker_steps) {
-  run_compute_s_ = -compute_s_;
-  run_times_ = {-times_.exposed_s, -times_.overlapped_s, -times_.wait_s};
-  run_samples_ = -sums_.samples;
+  tally_.forget_earlier_process();
   const int64_t every = engine_.plan.log_every * endpoint_.size();
   rows_closed_ = every > 0 ? worker_steps / every : 0;
   last_row_ended_ = rows_closed_ * every;
 }
 
 void Recorder::resume_clock(int64_t step) {
-  last_log_step_ = step;
-  time_s_ = 1e-3 * static_cast<double>(
-                       results_->provenance_integer("training_ms").value_or(0));
-  resumed_time_s_ = last_row_time_s_ = time_s_;
+  clock_.resume(1e-3 *
+                static_cast<double>(
+                    results_->provenance_integer("training_ms").value_or(0)));
+  speed_.resume(step, clock_.now_s());
 }
 
 double Recorder::virtual_s() const {
   return endpoint_.has_virtual_time()
              ? endpoint_.now()
              : std::numeric_limits<double>::quiet_NaN();
-}
-
-void Recorder::forget_traffic() {
-  base_ = endpoint_.traffic();
-}
-
-void Recorder::uncounted(const std::function<void()>& action) {
-  const TrafficCounters before = endpoint_.traffic();
-  frozen_ = before;
-  action();
-  frozen_.reset();
-  base_.add(since(endpoint_.traffic(), before));
 }
 
 double Recorder::epoch(const Position& at) const {
@@ -169,29 +115,24 @@ void Recorder::close_row(const Position& at) {
   }
   OpenRow& row = open_rows_.emplace_back();
   row.at = at;
-  row.time_s = running_time_s();
-  const TrafficCounters sent = endpoint_.traffic();
-  const EndFigures now = end_figures(sent);
-  row.mine = sums_.values;
+  row.time_s = clock_.now_s();
+  const Tally::Row counted = tally_.end_row();
+  const MetricSums& sums = counted.sums;
+  const SyncTimes& times = counted.times;
+  row.mine = sums.values;
   row.mine.insert(row.mine.end(),
-                  {sums_.samples, compute_s_, times_.exposed_s,
-                   times_.overlapped_s, times_.wait_s, now.row_bytes,
-                   now.row_messages, now.row_control_bytes, virtual_s()});
+                  {sums.samples, counted.compute_s, times.exposed_s,
+                   times.overlapped_s, times.wait_s, counted.bytes,
+                   counted.messages, counted.control_bytes, virtual_s()});
   const std::vector<double> series = scheme_.take_series();
   row.mine.insert(row.mine.end(), series.begin(), series.end());
-  if (is_free_running_) row.mine.push_back(now.steps);
+  if (is_free_running_)
+    row.mine.push_back(static_cast<double>(scheme_.steps_done()));
   CHECK(row.mine.size() == num_figures());
   if (has_decay_term_)
     row.decay_term.emplace(*engine_.context, scheme_.optimizer_options(),
                            engine_.model->parameters(), replica_.parameters);
-  base_ = sent;
-  run_compute_s_ += compute_s_;
-  run_times_.add(times_);
-  run_samples_ += sums_.samples;
-  compute_s_ = 0;
-  times_ = {};
-  if (sums_.samples > 0) closed_loss_ = sums_.values[0] / sums_.samples;
-  sums_ = {std::vector<double>(metrics_.size(), 0.0), 0.0};
+  if (sums.samples > 0) closed_loss_ = sums.values[0] / sums.samples;
   last_row_ended_ = at.worker_steps;
 
   if (endpoint_.rank() == 0)
@@ -300,52 +241,24 @@ void Recorder::write_series(const Position& at,
 }
 
 void Recorder::visit_state(StateVisitor& visitor) {
-  visitor.visit(Owner::kWorker, "since_row/metric_sums",
-                std::span<double>(sums_.values));
-  visitor.visit(Owner::kWorker, "since_row/samples",
-                std::span(&sums_.samples, 1));
-  // Virtual seconds are a part of the state, wall seconds are not.
-  double none = 0;
-  if (endpoint_.has_virtual_time())
-    visit_together(
-        visitor, "since_row/virtual_seconds",
-        {&compute_s_, &times_.exposed_s, &times_.overlapped_s, &times_.wait_s});
-  else
-    visit_together(visitor, "since_row/virtual_seconds",
-                   {&none, &none, &none, &none});
-  // Stored as differences, because a resumed process starts counting at zero.
-  const TrafficCounters now = frozen_.value_or(endpoint_.traffic());
-  TrafficCounters sent = since(now, base_);
-  visitor.visit(Owner::kWorker, "since_row/bytes_sent",
-                std::span<int64_t>(sent.bytes_sent));
-  visitor.visit(Owner::kWorker, "since_row/messages_sent",
-                std::span<int64_t>(sent.messages_sent));
-  base_ = since(now, sent);
-  visitor.visit(Owner::kWorker, "since_start/skipped_steps",
-                std::span(&skipped_steps_, 1));
+  tally_.visit_state(visitor);
   visit_together(visitor, "since_start/totals",
                  {&totals_.samples, &totals_.bytes, &totals_.messages,
-                  &totals_.control_bytes, &best_metric_});
-  double is_average = average_is_best_ ? 1 : 0;
+                  &totals_.control_bytes, &best_.score});
+  double is_of_average = best_.is_of_average ? 1 : 0;
   visit_together(visitor, "since_start/best",
-                 {&is_average, &test_at_best_, &evaluations_});
-  average_is_best_ = is_average > 0;
+                 {&is_of_average, &best_.test_score, &best_.evaluations});
+  best_.is_of_average = is_of_average > 0;
 }
 
-// Includes what was counted after the last row.
-Recorder::EndFigures Recorder::end_figures(const TrafficCounters& now) const {
-  const TrafficCounters sent = since(now, base_);
-  return {.compute_s = run_compute_s_ + compute_s_,
-          .exposed_s = run_times_.exposed_s + times_.exposed_s,
-          .wait_s = run_times_.wait_s + times_.wait_s,
-          .overlapped_s = run_times_.overlapped_s + times_.overlapped_s,
-          .data_wait_s = data_wait_s_,
-          .samples = run_samples_ + sums_.samples,
-          .row_samples = sums_.samples,
-          .row_bytes = static_cast<double>(sent.bytes_sent[kPayload]),
-          .row_messages = static_cast<double>(sent.messages_sent[kPayload]),
-          .row_control_bytes = static_cast<double>(sent.bytes_sent[kControl]),
-          .skipped = static_cast<double>(skipped_steps_),
+Recorder::EndFigures Recorder::end_figures() const {
+  const Tally::Row row = tally_.row();
+  return {.process = tally_.since_start(),
+          .samples = row.sums.samples,
+          .bytes = row.bytes,
+          .messages = row.messages,
+          .control_bytes = row.control_bytes,
+          .skipped = static_cast<double>(tally_.skipped_steps()),
           .steps = static_cast<double>(scheme_.steps_done()),
           .virtual_s = virtual_s()};
 }
@@ -353,15 +266,15 @@ Recorder::EndFigures Recorder::end_figures(const TrafficCounters& now) const {
 void Recorder::finish(const Position& at,
                       const std::string& how,
                       const std::string& stopped_by) {
-  const EndFigures mine = end_figures(endpoint_.traffic());
+  const EndFigures mine = end_figures();
   std::vector<std::vector<std::byte>> all;
-  uncounted([&] {
+  tally_.uncounted([&] {
     all = gather_bytes(endpoint_, endpoint_.world_group(), {&mine, sizeof mine},
                        0, tags::kResults, Traffic::kControl);
   });
   if (!results_) return;
   Totals totals = totals_;
-  totals.trained_s = time_s_ - resumed_time_s_;
+  totals.trained_s = clock_.since_start_s();
   const Table& train = results_->table("train");
   if (train.rows() > 0)
     totals.virtual_s = train.column("virtual_s").values.back();
@@ -371,19 +284,19 @@ void Recorder::finish(const Position& at,
     EndFigures& worker = by_worker.emplace_back();
     CHECK(bytes.size() == sizeof worker);
     std::memcpy(&worker, bytes.data(), sizeof worker);
-    samples += worker.samples;
-    totals.samples += worker.row_samples;
-    totals.bytes += worker.row_bytes;
-    totals.messages += worker.row_messages;
-    totals.control_bytes += worker.row_control_bytes;
+    samples += worker.process.samples;
+    totals.samples += worker.samples;
+    totals.bytes += worker.bytes;
+    totals.messages += worker.messages;
+    totals.control_bytes += worker.control_bytes;
     totals.skipped += worker.skipped;
-    if (worker.row_samples > 0)  // its clock has moved since the last row
+    if (worker.samples > 0)  // its clock has moved since the last row
       totals.virtual_s = std::max(totals.virtual_s, worker.virtual_s);
   }
   if (totals.trained_s > 0)
     totals.samples_per_s = samples / totals.trained_s;
-  else if (time_s_ > 0)  // nothing was left to do
-    totals.samples_per_s = totals.samples / time_s_;
+  else if (clock_.now_s() > 0)  // nothing was left to do
+    totals.samples_per_s = totals.samples / clock_.now_s();
   log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, by_worker,
           totals);
   summarize(how, stopped_by, totals);

@@ -1,6 +1,6 @@
-// Counts what a worker did since the last row and turns it into rows of
-// results.h5 and lines of the log. Rank 0 writes. The other ranks send it their
-// figures when they pass the end of a row, so no worker waits for a row.
+// Turns what the workers have counted into rows of results.h5 and lines of the
+// log. Rank 0 writes. The other ranks send it their figures when they pass the
+// end of a row, so no worker waits for a row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,10 +15,14 @@
 #include "results/results.h"
 #include "run/session.h"
 #include "sync/scheme.h"
+#include "train/best_evaluation.h"
 #include "train/decay_term.h"
 #include "train/engine.h"
 #include "train/evaluator.h"
 #include "train/run_target.h"
+#include "train/speed_log.h"
+#include "train/tally.h"
+#include "train/training_clock.h"
 
 namespace syncopate {
 
@@ -39,30 +43,21 @@ class Recorder {
            const Replica& replica,
            Results* results);
 
-  // Counts one step of this worker: the seconds (virtual in one process) of its
-  // forward and backward passes and of its communication.
-  void step_done(double compute_s, const SyncTimes& times);
-  // Adds the sums of a step. Call in the order of steps, before the row that
-  // contains the step is closed.
-  void metrics(const MetricSums& sums);
-  // Counts steps whose gradient was discarded (run.on_nonfinite = skip).
-  void skipped_steps(int64_t steps) { skipped_steps_ += steps; }
+  // What this worker has counted.
+  Tally& tally() { return tally_; }
 
-  // The wall clock of training runs only between start and stop, so that it
-  // excludes evaluation and checkpoints.
-  void start_clock();
+  // Between these the clock of training runs, which leaves out evaluations and
+  // checkpoints.
+  void start_clock() { clock_.start(); }
   void stop_clock();
   // On resume: discards pending figures, which another process counted.
   void forget_earlier_process(int64_t worker_steps);
   // On resume at `step`, on rank 0: restores the clock.
   void resume_clock(int64_t step);
-  void waited_for_data(double seconds) { data_wait_s_ += seconds; }
-  double running_time_s() const;
   // For a progress line: loss and speed since the last row, or of that row.
   std::string progress_note(int64_t worker_steps) const;
-  // On rank 0, before each of its steps: if no row has been logged two seconds
-  // after the start, logs once how fast the run is. The first step, in which
-  // kernels are prepared, does not count.
+  // On rank 0, before each of its steps: logs the speed once if no row does so
+  // soon enough (SpeedLog::first).
   void log_first_speed(int64_t worker_steps);
   // The current virtual time; NaN under MPI.
   double virtual_s() const;
@@ -113,14 +108,8 @@ class Recorder {
               const std::string& how,
               const std::string& stopped_by = "none");
 
-  // Messages sent by `action` count in no row: a run that wrote one checkpoint
-  // more must not differ in its columns.
-  void uncounted(const std::function<void()>& action);
-
   // The figures counted since the last row and since the start.
   void visit_state(StateVisitor& visitor);
-  // On a fresh start: resets the counters of traffic.
-  void forget_traffic();
   // On rank 0: from here on rows are also written as text.
   void write_csv(const fs::path& path) { csv_.emplace(path, *results_); }
 
@@ -164,15 +153,14 @@ class Recorder {
   std::string short_name(size_t metric) const;
   // A worker's figures at the end of the run.
   struct EndFigures {
-    // Since this start: seconds as in /comm.
-    double compute_s, exposed_s, wait_s, overlapped_s, data_wait_s, samples;
+    Tally::Process process;
     // Since the last row.
-    double row_samples, row_bytes, row_messages, row_control_bytes;
+    double samples, bytes, messages, control_bytes;
     // Totals of the whole run.
     double skipped, steps;
     double virtual_s;
   };
-  EndFigures end_figures(const TrafficCounters& now) const;
+  EndFigures end_figures() const;
   // Totals over all workers.
   struct Totals {
     double samples = 0, bytes = 0, messages = 0, control_bytes = 0;
@@ -186,9 +174,7 @@ class Recorder {
                const Totals& totals);
   void log_target(const Position& at);
   void summarize_target();
-  bool note_score(const Evaluation& evaluation);
   void write_evaluation(const Position& at, const Evaluation& evaluation);
-  void summarize_best();
   void summarize(const std::string& how,
                  const std::string& stopped_by,
                  const Totals& totals);
@@ -208,38 +194,14 @@ class Recorder {
   std::deque<OpenRow> open_rows_;
   int64_t rows_closed_ = 0;     // ends at rows_closed_ * run.log_every
   int64_t last_row_ended_ = 0;  // worker_steps
-
-  // Since the last row.
-  MetricSums sums_;
-  SyncTimes times_;
-  double compute_s_ = 0;
-  TrafficCounters base_;                   // counters at the last row
-  std::optional<TrafficCounters> frozen_;  // while nothing is to be counted
-  // Since the start of the run.
-  Totals totals_;
-  int64_t skipped_steps_ = 0;  // of this worker
-  // This process only.
-  SyncTimes run_times_;
-  double run_compute_s_ = 0, run_samples_ = 0, data_wait_s_ = 0;
-  double clock_started_s_ = 0;
-  double time_s_ = 0, last_row_time_s_ = 0, resumed_time_s_ = 0;
-  int64_t last_log_step_ = 0;
+  Tally tally_;
+  TrainingClock clock_;
+  SpeedLog speed_;
   // This worker's mean training loss over the row that it closed last.
   double closed_loss_ = std::numeric_limits<double>::quiet_NaN();
-  double last_rate_ = 0;  // samples per second
-  struct {                // for log_first_speed
-    std::optional<int64_t> began_at, first_step_ended_at;  // worker_steps
-    double time_s = 0;                                     // of the latter
-    bool is_known = false;
-  } first_speed_;
+  Totals totals_;  // of the rows written so far
   bool were_bytes_modelled_ = false;
-  // On rank 0: the best score of an evaluation, whether it was that of the
-  // average model (eval.model = each_and_average), the score on the test set at
-  // that moment (NaN: unknown), and the number of evaluations.
-  double best_metric_ = -1;
-  bool average_is_best_ = false;
-  double test_at_best_ = std::numeric_limits<double>::quiet_NaN();
-  double evaluations_ = 0;
+  BestEvaluation best_;  // on rank 0
   const RunTarget target_;
   std::optional<Spent> reached_;  // on all workers, in this process
 };

@@ -154,15 +154,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   const Position& at = row.at;
   const double* figures = &total[metrics_.size()];
   const double samples = figures[kSamples];
-  const double seconds = row.time_s - last_row_time_s_;
-  const auto steps =
-      static_cast<double>(std::max<int64_t>(1, at.step - last_log_step_));
-  const double left =
-      static_cast<double>(engine_.plan.stop_at - at.step) * seconds / steps;
-  last_row_time_s_ = row.time_s;
-  last_log_step_ = at.step;
-  last_rate_ = seconds > 0 ? samples / seconds : 0;
-  first_speed_.is_known = true;
+  const SpeedLog::Speed speed = speed_.end_row(at.step, row.time_s, samples);
   std::string by_worker;
   if (is_free_running_) {
     double least = row.mine.back(), most = least;
@@ -179,8 +171,9 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   const double busy_s = figures[kCompute] + figures[kExposed];
   session_.log().line(
       "step {}{} | loss {}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
-      step_text(at), by_worker, figure(total[0] / samples), metric, last_rate_,
-      busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0, human_seconds(left));
+      step_text(at), by_worker, figure(total[0] / samples), metric,
+      speed.samples_per_s, busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0,
+      human_seconds(speed.left_s));
 }
 
 // "  50/1404", as wide for every step of a run.
@@ -197,49 +190,25 @@ std::string Recorder::short_name(size_t metric) const {
 }
 
 std::string Recorder::progress_note(int64_t worker_steps) const {
+  const MetricSums& sums = tally_.sums();
   const double loss =
-      sums_.samples > 0 ? sums_.values[0] / sums_.samples : closed_loss_;
-  const double seconds = running_time_s() - last_row_time_s_;
-  const double steps = static_cast<double>(worker_steps) / endpoint_.size() -
-                       static_cast<double>(last_log_step_);
-  const double rate =
-      steps >= 1 && seconds > 0
-          ? steps * static_cast<double>(engine_.samples_a_step) / seconds
-          : last_rate_;
+      sums.samples > 0 ? sums.values[0] / sums.samples : closed_loss_;
+  const double rate = speed_.since_row(worker_steps, clock_.now_s());
   if (std::isnan(loss) || rate <= 0) return "";
   return fmt::format("loss {} | {:.0f} samples/s", figure(loss), rate);
 }
 
 void Recorder::log_first_speed(int64_t worker_steps) {
-  constexpr double kPatience_s = 2;
-  auto& first = first_speed_;
-  if (first.is_known) return;
-  const double now_s = running_time_s();
-  const int64_t N = endpoint_.size();
-  if (!first.began_at) first.began_at = worker_steps;
-  if (!first.first_step_ended_at) {
-    if (worker_steps < *first.began_at + N) return;
-    first.first_step_ended_at = worker_steps;
-    first.time_s = now_s;
-    return;
-  }
-  if (worker_steps < *first.first_step_ended_at + N ||
-      now_s - resumed_time_s_ < kPatience_s)
-    return;
-  first.is_known = true;
-  const Position at{worker_steps / N, worker_steps};
-  const double step_s =
-      (now_s - first.time_s) * static_cast<double>(N) /
-      static_cast<double>(worker_steps - *first.first_step_ended_at);
-  session_.log().line(
-      "step {} | {:.0f} samples/s | ETA {}", step_text(at),
-      static_cast<double>(engine_.samples_a_step) / step_s,
-      human_seconds(static_cast<double>(engine_.plan.stop_at - at.step) *
-                    step_s));
+  const auto speed =
+      speed_.first(worker_steps, clock_.now_s(), clock_.since_start_s());
+  if (!speed) return;
+  const Position at{worker_steps / endpoint_.size(), worker_steps};
+  session_.log().line("step {} | {:.0f} samples/s | ETA {}", step_text(at),
+                      speed->samples_per_s, human_seconds(speed->left_s));
 }
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
-  double is_best = results_ && note_score(evaluation) ? 1 : 0;
+  double is_best = results_ && best_.note(evaluation) ? 1 : 0;
   if (engine_.options.eval.on == SetPart::kValidation)
     agree(endpoint_, endpoint_.world_group(), std::span(&is_best, 1),
           Combine::kMax, tags::kEvaluation, Traffic::kEvaluation);
@@ -248,25 +217,12 @@ bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
   return is_best > 0;
 }
 
-bool Recorder::note_score(const Evaluation& evaluation) {
-  ++evaluations_;
-  const double before = best_metric_;
-  const auto note = [&](const std::vector<double>& metrics, bool is_average) {
-    if (!(metrics[1] > best_metric_)) return;  // nor where it is NaN
-    best_metric_ = metrics[1];
-    average_is_best_ = is_average;
-  };
-  note(evaluation.metrics, false);
-  if (evaluation.average) note(*evaluation.average, true);
-  return best_metric_ > before;
-}
-
 void Recorder::test_of_best(const Position& at, const Evaluation& test) {
   if (!results_) return;
-  test_at_best_ = average_is_best_ ? (*test.average)[1] : test.metrics[1];
+  best_.note_test(test);
   session_.log().line(
       "best {} | test set | {} {:.4f} at the best validation score so far",
-      step_text(at), eval_metrics_[1].name, test_at_best_);
+      step_text(at), eval_metrics_[1].name, best_.test_score);
 }
 
 void Recorder::write_evaluation(const Position& at,
@@ -275,7 +231,7 @@ void Recorder::write_evaluation(const Position& at,
     session_.log().warning(fmt::format(
         "the loss of the evaluation at step {} is not finite", at.step));
   std::vector<double> row = position_columns(at);
-  row.insert(row.end(), {time_s_, virtual_s()});
+  row.insert(row.end(), {clock_.now_s(), virtual_s()});
   const auto append = [&](const std::vector<double>& values) {
     row.insert(row.end(), values.begin(), values.end());
     std::string text;
@@ -315,19 +271,21 @@ void Recorder::log_end(const Position& at,
            endpoint_.has_virtual_time()
                ? "virtual seconds since this start, over workers"
                : "wall seconds since this start, over workers");
-  const std::pair<const char*, double EndFigures::*> sections[] = {
-      {"compute", &EndFigures::compute_s},
-      {"communication exposed", &EndFigures::exposed_s},
-      {"  of which waiting for peers", &EndFigures::wait_s},
-      {"communication overlapped", &EndFigures::overlapped_s},
-      {"waiting for data (wall)", &EndFigures::data_wait_s}};
+  using Process = Tally::Process;
+  const std::pair<const char*, double Process::*> sections[] = {
+      {"compute", &Process::compute_s},
+      {"communication exposed", &Process::exposed_s},
+      {"  of which waiting for peers", &Process::wait_s},
+      {"communication overlapped", &Process::overlapped_s},
+      {"waiting for data (wall)", &Process::data_wait_s}};
   for (const auto& [name, seconds] : sections) {
-    double low = by_worker[0].*seconds, high = low, sum = 0;
+    double low = by_worker[0].process.*seconds, high = low, sum = 0;
     if (std::isnan(low)) continue;  // NCCL does not tell
     for (const EndFigures& worker : by_worker) {
-      low = std::min(low, worker.*seconds);
-      high = std::max(high, worker.*seconds);
-      sum += worker.*seconds;
+      const double own = worker.process.*seconds;
+      low = std::min(low, own);
+      high = std::max(high, own);
+      sum += own;
     }
     log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", name, low,
              sum / static_cast<double>(by_worker.size()), high);
@@ -360,30 +318,12 @@ void Recorder::log_end(const Position& at,
   log_target(at);
 }
 
-void Recorder::summarize_best() {
-  const MetricInfo& metric = eval_metrics_[1];
-  // Checkpoints of earlier versions do not state their number.
-  const double evaluations = std::max(
-      evaluations_, static_cast<double>(results_->table("eval").rows()));
-  const std::string text = fmt::format("best of {} {} evaluations", evaluations,
-                                       engine_.options.eval.on);
-  if (engine_.options.eval.on == SetPart::kTest) {
-    results_->summary("best_" + metric.name, best_metric_, metric.unit, text);
-    return;
-  }
-  results_->summary("best_validation_" + metric.name, best_metric_, metric.unit,
-                    text);
-  if (std::isfinite(test_at_best_))
-    results_->summary("best_" + metric.name, test_at_best_, metric.unit,
-                      "test score at the best validation score");
-}
-
 void Recorder::summarize(const std::string& how,
                          const std::string& stopped_by,
                          const Totals& totals) {
   results_->ended(how, stopped_by);
   results_->summary("samples", totals.samples, "1", "samples seen in all");
-  results_->summary("time_s", time_s_, "s", "wall time of training");
+  results_->summary("time_s", clock_.now_s(), "s", "wall time of training");
   results_->summary(
       "samples_per_s", totals.samples_per_s, "s-1",
       "samples by wall time of training, since the last start (of "
@@ -401,7 +341,7 @@ void Recorder::summarize(const std::string& how,
                     "steps of a worker whose gradient was not finite, and left "
                     "out (run.on_nonfinite = skip)");
   const Table& eval = results_->table("eval");
-  if (best_metric_ >= 0) summarize_best();
+  best_.summarize(*results_, eval_metrics_[1], engine_.options.eval.on);
   if (eval.rows() > 0)
     for (const MetricInfo& metric : eval_metrics_)
       results_->summary("final_" + metric.name,

@@ -19,9 +19,9 @@ void Recorder::judge_target(const Position& at) {
   if (!target_ || reached_) return;
   enum { kVerdict, kTime, kVirtual, kBytes, kSamples, kNumSaid };
   std::array<double, kNumSaid> said{};
-  const EndFigures mine = end_figures(endpoint_.traffic());
-  said[kBytes] = totals_.bytes + mine.row_bytes;
-  said[kSamples] = totals_.samples + mine.row_samples;
+  const Tally::Row since_row = tally_.row();
+  said[kBytes] = totals_.bytes + since_row.bytes;
+  said[kSamples] = totals_.samples + since_row.sums.samples;
   if (results_) {
     const Table& eval = results_->table("eval");
     const auto row = target_.first_row(eval);
@@ -31,7 +31,7 @@ void Recorder::judge_target(const Position& at) {
       said[kVirtual] = eval.column("virtual_s").values[*row];
     }
   }
-  uncounted([&] {
+  tally_.uncounted([&] {
     agree(endpoint_, endpoint_.world_group(), std::span<double>(said),
           Combine::kSum, tags::kEvaluation, Traffic::kEvaluation);
   });

@@ -1,11 +1,8 @@
 #include "train/simulation.h"
 
 #include <algorithm>
-#include <optional>
 
-#include "comm/collectives.h"
 #include "comm/modelled_sums.h"
-#include "comm/tags.h"
 #include "run/signals.h"
 #include "train/run_trace.h"
 #include "train/worker_step.h"
@@ -31,18 +28,6 @@ void take_steps(WorkerStep& step, SimulatedWork& account) {
   account.sync.add(step.scheme().take_times());
 }
 
-// Returns where the next segment begins, as Trainer::meet does, or nullopt if
-// the process was told to stop.
-std::optional<Segment> meet(WorkerStep& step, Endpoint& endpoint) {
-  const Group world = endpoint.world_group();
-  auto steps = static_cast<double>(step.scheme().steps_done());
-  double most[] = {static_cast<double>(requested_stop()), -step.ended_at()};
-  agree(endpoint, world, std::span(&steps, 1), Combine::kCount, tags::kControl);
-  agree(endpoint, world, most, Combine::kMax, tags::kControl);
-  if (most[0] > 0) return std::nullopt;
-  return Segment{.from = static_cast<int64_t>(steps), .earliest = -most[1]};
-}
-
 SimulatedWork simulate_worker(Engine& engine,
                               Endpoint& endpoint,
                               Fidelity fidelity,
@@ -56,19 +41,20 @@ SimulatedWork simulate_worker(Engine& engine,
       any_scheme(sync, [](const auto& info) { return info.reduces_ranges; });
   if (WorkerTrace* trace = endpoint.trace()) trace->start_at(0, 0);
   const int64_t all = engine.plan.stop_at * endpoint.size();
-  std::optional<Segment> segment = Segment{};
-  while (segment && segment->from < all) {
-    segment->until =
-        fidelity == Fidelity::kRate ? all : engine.next_boundary(segment->from);
-    step.meet_at(segment->earliest);
-    step.begin(*segment);
+  WorkerStep::Meeting here;
+  while (here.stop == 0 && here.worker_steps < all) {
+    const int64_t from = here.worker_steps;
+    const int64_t until =
+        fidelity == Fidelity::kRate ? all : engine.next_boundary(from);
+    step.meet_at(here.earliest);
+    step.begin({from, until, here.earliest});
     // The last worker to come here sees what all have allocated.
-    if (segment->from == 0)
+    if (from == 0)
       account.state_bytes =
           (free_bytes - engine.device->free_bytes()) / endpoint.size();
     take_steps(step, account);
     account.ended_at = endpoint.now();
-    segment = meet(step, endpoint);
+    here = step.meet(static_cast<int>(requested_stop()));
   }
   const TrafficCounters& sent = endpoint.traffic();
   // Workers have batches and numbers of steps of their own.

@@ -69,8 +69,8 @@ StopRequest Trainer::stop_request() {
 // Passes on the results of steps that have been read from the device.
 void Trainer::record_found() {
   const WorkerStep::Found found = step_.take_found();
-  if (!found.sums.values.empty()) recorder_.metrics(found.sums);
-  recorder_.skipped_steps(found.skipped_steps);
+  if (!found.sums.values.empty()) recorder_.tally().metrics(found.sums);
+  recorder_.tally().skip_steps(found.skipped_steps);
 }
 
 // Rows of the log make no worker wait: each worker closes a row when its own
@@ -79,7 +79,7 @@ void Trainer::close_rows(int64_t worker_steps) {
   if (!recorder_.is_row_over(worker_steps)) return;
   step_.read(WorkerStep::Numbers::kArrived);
   record_found();
-  recorder_.step_done(0, scheme_.take_times());
+  recorder_.tally().step_done(0, scheme_.take_times());
   recorder_.close_rows(worker_steps, step_.rate());
 }
 
@@ -91,7 +91,7 @@ void Trainer::print_notes() {
 // Takes this worker's steps until none is left before the boundary.
 void Trainer::run_segment(const Boundary& from, int64_t until) {
   recorder_.start_clock();
-  recorder_.uncounted([&] { step_.meet_at(from.earliest); });
+  recorder_.tally().uncounted([&] { step_.meet_at(from.earliest); });
   step_.begin({from.worker_steps, until, from.earliest});
   print_notes();
   for (;;) {
@@ -116,12 +116,12 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
     }
     const StepCost cost = step_.take(plan);
     record_found();
-    recorder_.waited_for_data(cost.data_wait_s);
-    recorder_.step_done(cost.compute_s, cost.sync);
+    recorder_.tally().waited_for_data(cost.data_wait_s);
+    recorder_.tally().step_done(cost.compute_s, cost.sync);
   }
   step_.end();
   record_found();
-  recorder_.step_done(0, scheme_.take_times());
+  recorder_.tally().step_done(0, scheme_.take_times());
   recorder_.stop_clock();
 }
 
@@ -134,22 +134,17 @@ Trainer::Boundary Trainer::meet() {
   enter(Stage::kBoundary);
   scheme_.gather();
   step_.check_parameters();
-  double steps = static_cast<double>(scheme_.steps_done());
-  double most[] = {static_cast<double>(stop_request()), -step_.ended_at(),
-                   step_.diverged() ? 1.0 : 0.0};
+  const auto stop = static_cast<int>(stop_request());
   Boundary here;
-  recorder_.uncounted([&] {
-    const Group world = endpoint_.world_group();
-    agree(endpoint_, world, std::span(&steps, 1), Combine::kCount,
-          tags::kControl);
-    agree(endpoint_, world, most, Combine::kMax, tags::kControl);
-    here.worker_steps = static_cast<int64_t>(steps);
-    here.stop = static_cast<StopRequest>(static_cast<int>(most[0]));
-    here.earliest = -most[1];
-    if (most[2] > 0)
-      for (const std::vector<double>& worker :
-           all_gather(endpoint_, world, to_numbers(step_.diverged()),
-                      tags::kControl, Traffic::kControl))
+  recorder_.tally().uncounted([&] {
+    const WorkerStep::Meeting all = step_.meet(stop);
+    here.worker_steps = all.worker_steps;
+    here.stop = static_cast<StopRequest>(all.stop);
+    here.earliest = all.earliest;
+    if (all.any_diverged)
+      for (const std::vector<double>& worker : all_gather(
+               endpoint_, endpoint_.world_group(), to_numbers(step_.diverged()),
+               tags::kControl, Traffic::kControl))
         here.diverged = first_of(here.diverged, divergence_from(worker.data()));
   });
   return here;
@@ -182,7 +177,7 @@ bool Trainer::evaluate(const Position& at) {
 
 void Trainer::audit(const Position& at) {
   std::string difference;
-  recorder_.uncounted([&] {
+  recorder_.tally().uncounted([&] {
     difference = audit_replicas(
         *engine_.context, endpoint_, [this](StateVisitor& visitor) {
           const Time here = endpoint_.now();

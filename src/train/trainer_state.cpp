@@ -78,7 +78,7 @@ bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
                               data->second != engine_.problem->digest();
   const bool mine = engine_.saved->is_warm_start() || has_other_data;
   bool is_warm = false;
-  recorder_.uncounted(
+  recorder_.tally().uncounted(
       [&] { is_warm = !share_text(endpoint_, mine ? "warm" : "").empty(); });
   if (!is_warm || !results_) return is_warm;
   std::vector<std::string> differences = engine_.saved->differences;
@@ -145,7 +145,7 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   if (MovingAverage* average = step_.average())
     average->start(replica.parameters, replica.buffers);
   scheme_.enter();
-  recorder_.forget_traffic();
+  recorder_.tally().forget_traffic();
 }
 
 // Returns the obstacles to resuming from a checkpoint, one line each. Rank 0
@@ -258,7 +258,7 @@ void Trainer::look_at_results(const FoundCheckpoint& found) {
     lacks_end_ = false;
   double said[] = {target_was_reached_.empty() ? 0.0 : 1.0,
                    lacks_end_ ? 1.0 : 0.0};
-  recorder_.uncounted([&] {
+  recorder_.tally().uncounted([&] {
     agree(endpoint_, endpoint_.world_group(), said, Combine::kMax,
           tags::kControl);
   });
@@ -269,7 +269,7 @@ void Trainer::look_at_results(const FoundCheckpoint& found) {
 
 void Trainer::resume(const FoundCheckpoint& found) {
   Outcome may_resume;
-  recorder_.uncounted([&] {
+  recorder_.tally().uncounted([&] {
     may_resume = agree_on_outcome(endpoint_, attempt([&] { load(found); }));
   });
   if (!may_resume.ok()) throw AgreedError(may_resume);
@@ -342,7 +342,7 @@ fs::path Trainer::write_checkpoint(const Position& at,
   scheme_.quiesce();
   fs::path folder;
   try {
-    recorder_.uncounted([&] {
+    recorder_.tally().uncounted([&] {
       folder = save_checkpoint(
           endpoint_, directory,
           {.worker_steps = at.worker_steps,

@@ -349,6 +349,20 @@ void WorkerStep::end() {
   if (compute_trace_ != nullptr) compute_trace_->finish();
 }
 
+WorkerStep::Meeting WorkerStep::meet(int stop) {
+  const Group world = endpoint_.world_group();
+  double steps = static_cast<double>(scheme_->steps_done());
+  double most[] = {static_cast<double>(stop), -ended_at_,
+                   diverged_ ? 1.0 : 0.0};
+  agree(endpoint_, world, std::span(&steps, 1), Combine::kCount,
+        tags::kControl);
+  agree(endpoint_, world, most, Combine::kMax, tags::kControl);
+  return {.worker_steps = static_cast<int64_t>(steps),
+          .stop = static_cast<int>(most[0]),
+          .earliest = -most[1],
+          .any_diverged = most[2] > 0};
+}
+
 // --- state -------------------------------------------------------------------
 
 void WorkerStep::visit_state(StateVisitor& visitor) {

@@ -1,0 +1,64 @@
+// sync_switch.policy: decides from the workers' step times when stragglers call
+// for a change, and when an episode of greedy may end. In a bsp phase all
+// members know the same times and decide alike; in an episode only rank 0, of
+// which every step is requested, sees them all. The workers agree on a decision
+// when they are at rest.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "comm/endpoint.h"
+#include "sync/straggler_detector.h"
+
+namespace syncopate {
+
+class StragglerPolicy {
+ public:
+  StragglerPolicy(int workers, const SyncSwitchOptions& options);
+
+  SwitchPolicy kind() const { return kind_; }
+  bool wants_change() const { return wants_change_ != 0; }
+  // By rank, 1: a straggler that calls for a change. Empty with `fixed`.
+  const std::vector<int64_t>& flagged() const { return flagged_; }
+  int64_t detections() const { return detections_; }  // stragglers found so far
+
+  // In a bsp phase: judges a step of the active workers and flags those that
+  // call for a change: with elastic the slowest first, such that at least half
+  // of all workers stay. `step_seconds` is by rank, 0: unknown.
+  void look(std::span<const double> step_seconds, const Ranks& active);
+  // In an episode: judges steps of workers; 0: unknown.
+  void judge(std::span<const double> step_seconds);
+  void judge(int rank, double step_s);
+  bool sees_stragglers() const { return detector_.any(); }
+  // In an episode, on rank 0: calls for its end if no straggler is left.
+  void call_for_end() { wants_change_ = detector_.any() ? 0 : 1; }
+
+  // What a worker says when all agree on a change, and the sums of what all
+  // have said. `finds`: those now flagged count as detections.
+  std::vector<double> said() const;
+  void heed(std::span<const double> sums, bool finds);
+
+  // After an agreed change: forgets the decision.
+  void decided();
+  // Steps under another scheme or with other members: judges afresh, with the
+  // known stragglers or without.
+  void restart(StragglerDetector::Known known) { detector_.restart(known); }
+  // Elastic: the flagged workers leave; the others' windows go on.
+  void forget_flagged();
+
+  void visit_state(StateVisitor& visitor);
+
+ private:
+  void flag(const Ranks& active);
+
+  int workers_;
+  SwitchPolicy kind_;
+  StragglerDetector detector_;
+  std::vector<int64_t> flagged_;
+  int64_t wants_change_ = 0, detections_ = 0;
+};
+
+}  // namespace syncopate
