@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/optim_update.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 
@@ -62,7 +63,7 @@ std::vector<std::span<float>> Adam::state() {
 }
 
 void Adam::visit_state(StateVisitor& visitor, Owner owner) {
-  visitor.visit(owner, "adam_steps", std::span(&steps_, 1));
+  visit_number(visitor, owner, "adam_steps", steps_);
   visitor.visit_device_slice(owner, "m", table_, begin_, m_);
   visitor.visit_device_slice(owner, "v", table_, begin_, v_);
 }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/hdf5_file.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 namespace {
@@ -127,7 +128,7 @@ void visit_growing(StateVisitor& visitor,
                    std::vector<int64_t>& values,
                    int64_t full_length) {
   int64_t length = std::ssize(values);
-  visitor.visit(Owner::kWorker, name + ".length", std::span(&length, 1));
+  visit_number(visitor, Owner::kWorker, name + ".length", length);
   values.resize(full_length);
   visitor.visit(Owner::kWorker, name, std::span(values));
   CHECK_MSG(length >= 0 && length <= full_length, "{} of {}", length,

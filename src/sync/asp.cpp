@@ -9,6 +9,7 @@
 #include "ops/elementwise.h"
 #include "sync/kinds.h"
 #include "sync/planned_bytes.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 
@@ -182,10 +183,10 @@ void Asp::leave(double rate) {
 void Asp::visit_state(StateVisitor& visitor) {
   replica().optimizer.reset();  // a replica that was just created has one
   SchemeBase::visit_state(visitor);
-  visitor.visit(Owner::kWorker, "pushes", std::span(&num_pushes_, 1));
+  visit_number(visitor, Owner::kWorker, "pushes", num_pushes_);
   // Past times are meaningless to the clock of another process or world.
   if (pulled_at_ <= endpoint().now()) pulled_at_ = 0;
-  visitor.visit(Owner::kWorker, "pulled_at", std::span(&pulled_at_, 1));
+  visit_number(visitor, Owner::kWorker, "pulled_at", pulled_at_);
   stale_.visit_state(visitor);
   if (shard_) shard_->visit_state(visitor);
   order_.visit_state(visitor);

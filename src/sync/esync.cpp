@@ -28,6 +28,7 @@
 #include "sync/kinds.h"
 #include "sync/scheme_base.h"
 #include "sync/state_server.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 namespace {
@@ -254,9 +255,8 @@ void Esync::quiesce() {
 
 void Esync::visit_state(StateVisitor& visitor) {
   SchemeBase::visit_state(visitor);
-  visitor.visit(Owner::kShared, "esync/round", std::span(&round_, 1));
-  visitor.visit(Owner::kWorker, "esync/local_steps",
-                std::span(&last_local_steps_, 1));
+  visit_number(visitor, Owner::kShared, "esync/round", round_);
+  visit_number(visitor, Owner::kWorker, "esync/local_steps", last_local_steps_);
   // Past times are meaningless to the clock of another process or world.
   if (available_at_ <= endpoint().now()) available_at_ = 0;
   double times[] = {available_at_, waited_s_, abandoned_};

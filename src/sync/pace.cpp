@@ -9,11 +9,12 @@
 #include "base/check.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 
 void Pace::visit_state(StateVisitor& visitor) {
-  visitor.visit(Owner::kWorker, "steps", std::span(&steps_, 1));
+  visit_number(visitor, Owner::kWorker, "steps", steps_);
 }
 
 // --- Lockstep ----------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "comm/tags.h"
 #include "ops/combine.h"
 #include "ops/norm.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 
@@ -57,7 +58,7 @@ void ParameterShard::copy(std::span<float> to, std::span<const float> from) {
 }
 
 void ParameterShard::visit_state(StateVisitor& visitor) {
-  visitor.visit(Owner::kWorker, "updates", std::span(&num_updates_, 1));
+  visit_number(visitor, Owner::kWorker, "updates", num_updates_);
   optimizer_->visit_state(visitor, Owner::kWorker);
   if (!previous_.empty())
     visitor.visit(Owner::kWorker, "previous", previous_.span());

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sync/reducer.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 
@@ -57,7 +58,7 @@ class SchemeBase : public Scheme {
   template <typename Number>
   void keep(Owner owner, std::string name, Number& number) {
     keep([=, &number](StateVisitor& visitor) {
-      visitor.visit(owner, name, std::span(&number, 1));
+      visit_number(visitor, owner, name, number);
     });
   }
   std::span<float> keep_range(Owner owner, std::string name);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/text.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 
@@ -29,9 +30,9 @@ void Staleness::note(int64_t updates) {
 }
 
 void Staleness::visit_state(StateVisitor& visitor) {
-  visitor.visit(Owner::kWorker, "staleness.sum", std::span(&sum_, 1));
-  visitor.visit(Owner::kWorker, "staleness.count", std::span(&count_, 1));
-  visitor.visit(Owner::kWorker, "staleness.most", std::span(&most_, 1));
+  visit_number(visitor, Owner::kWorker, "staleness.sum", sum_);
+  visit_number(visitor, Owner::kWorker, "staleness.count", count_);
+  visit_number(visitor, Owner::kWorker, "staleness.most", most_);
   visitor.visit(Owner::kWorker, "staleness.histogram", std::span(histogram_));
 }
 

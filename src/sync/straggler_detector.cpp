@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 

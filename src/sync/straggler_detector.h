@@ -11,32 +11,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <optional>
-#include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "sync/options.h"
 #include "tensor/state_visitor.h"
 
 namespace syncopate {
-
-// Visits numbers by worker, of which an empty list stands for zeros: N workers
-// of a process do not hold N * N zeros.
-template <typename T>
-void visit_by_worker(StateVisitor& visitor,
-                     Owner owner,
-                     const std::string& name,
-                     std::vector<T>& values,
-                     size_t workers) {
-  std::vector<T> all = values;
-  all.resize(workers);
-  visitor.visit(owner, name, std::span<T>(all));
-  const bool has_any = std::ranges::any_of(all, [](T v) { return v != 0; });
-  if (has_any || !values.empty()) values = std::move(all);
-}
 
 class StragglerDetector {
  public:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/visit_numbers.h"
+
 namespace syncopate {
 
 StragglerPolicy::StragglerPolicy(int workers, const SyncSwitchOptions& options)
@@ -9,8 +11,8 @@ StragglerPolicy::StragglerPolicy(int workers, const SyncSwitchOptions& options)
   if (kind_ != SwitchPolicy::kFixed) flagged_.assign(workers, 0);
 }
 
-void StragglerPolicy::look(std::span<const double> step_seconds,
-                           const Ranks& active) {
+void StragglerPolicy::judge_and_flag(std::span<const double> step_seconds,
+                                     const Ranks& active) {
   const bool is_decided = wants_change();
   if (is_decided && kind_ == SwitchPolicy::kGreedy) return;
   judge(step_seconds);
@@ -47,20 +49,20 @@ void StragglerPolicy::flag(const Ranks& active) {
   wants_change_ = found.empty() ? 0 : 1;
 }
 
-std::vector<double> StragglerPolicy::said() const {
-  std::vector<double> said = {static_cast<double>(wants_change_)};
-  said.insert(said.end(), flagged_.begin(), flagged_.end());
-  return said;
+std::vector<double> StragglerPolicy::to_numbers() const {
+  std::vector<double> numbers = {static_cast<double>(wants_change_)};
+  numbers.insert(numbers.end(), flagged_.begin(), flagged_.end());
+  return numbers;
 }
 
-void StragglerPolicy::heed(std::span<const double> sums, bool finds) {
+void StragglerPolicy::adopt(std::span<const double> sums, bool are_found) {
   wants_change_ = sums[0] > 0 ? 1 : 0;
   for (size_t rank = 0; rank < flagged_.size(); ++rank)
     flagged_[rank] = sums[1 + rank] > 0 ? 1 : 0;
-  if (finds) detections_ += std::count(flagged_.begin(), flagged_.end(), 1);
+  if (are_found) detections_ += std::count(flagged_.begin(), flagged_.end(), 1);
 }
 
-void StragglerPolicy::decided() {
+void StragglerPolicy::clear_decision() {
   wants_change_ = 0;
   std::fill(flagged_.begin(), flagged_.end(), 0);
 }
@@ -73,10 +75,9 @@ void StragglerPolicy::forget_flagged() {
 void StragglerPolicy::visit_state(StateVisitor& visitor) {
   visit_by_worker(visitor, Owner::kShared, "sync_switch/flagged", flagged_,
                   workers_);
-  visitor.visit(Owner::kShared, "sync_switch/wants_change",
-                std::span(&wants_change_, 1));
-  visitor.visit(Owner::kShared, "sync_switch/detections",
-                std::span(&detections_, 1));
+  visit_number(visitor, Owner::kShared, "sync_switch/wants_change",
+               wants_change_);
+  visit_number(visitor, Owner::kShared, "sync_switch/detections", detections_);
   detector_.visit_state(visitor);
 }
 

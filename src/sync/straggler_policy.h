@@ -1,7 +1,7 @@
 // sync_switch.policy: decides from the workers' step times when stragglers call
 // for a change, and when an episode of greedy may end. In a bsp phase all
-// members know the same times and decide alike; in an episode only rank 0, of
-// which every step is requested, sees them all. The workers agree on a decision
+// members know the same times and decide alike; in an episode only rank 0,
+// which hands out every step, sees them all. The workers agree on a decision
 // when they are at rest.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "comm/endpoint.h"
+#include "sync/options.h"
 #include "sync/straggler_detector.h"
+#include "tensor/state_visitor.h"
 
 namespace syncopate {
 
@@ -28,21 +30,22 @@ class StragglerPolicy {
   // In a bsp phase: judges a step of the active workers and flags those that
   // call for a change: with elastic the slowest first, such that at least half
   // of all workers stay. `step_seconds` is by rank, 0: unknown.
-  void look(std::span<const double> step_seconds, const Ranks& active);
-  // In an episode: judges steps of workers; 0: unknown.
+  void judge_and_flag(std::span<const double> step_seconds,
+                      const Ranks& active);
+  // Judges steps without flagging: of workers by rank, or of one; 0: unknown.
   void judge(std::span<const double> step_seconds);
   void judge(int rank, double step_s);
   bool sees_stragglers() const { return detector_.any(); }
   // In an episode, on rank 0: calls for its end if no straggler is left.
   void call_for_end() { wants_change_ = detector_.any() ? 0 : 1; }
 
-  // What a worker says when all agree on a change, and the sums of what all
-  // have said. `finds`: those now flagged count as detections.
-  std::vector<double> said() const;
-  void heed(std::span<const double> sums, bool finds);
-
-  // After an agreed change: forgets the decision.
-  void decided();
+  // Agrees on a change: every worker adopts the sums of all workers' numbers,
+  // which may be followed by others. Those then flagged count as detections if
+  // `are_found`.
+  std::vector<double> to_numbers() const;
+  void adopt(std::span<const double> sums, bool are_found);
+  // After an agreed change.
+  void clear_decision();
   // Steps under another scheme or with other members: judges afresh, with the
   // known stragglers or without.
   void restart(StragglerDetector::Known known) { detector_.restart(known); }

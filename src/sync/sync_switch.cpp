@@ -2,15 +2,16 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/text.h"
 #include "comm/tags.h"
-#include "ops/elementwise.h"
 #include "optim/handover.h"
 #include "sync/asp.h"
 #include "sync/bsp.h"
 #include "sync/fill_removed.h"
 #include "sync/phases.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 
@@ -165,7 +166,7 @@ Time SyncSwitch::change(int64_t done) {
     policy_.forget_flagged();
   }
   note_change(done);
-  policy_.decided();
+  policy_.clear_decision();
   began_at_ = done;
   build();
   inner_->enter();
@@ -223,11 +224,13 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
     follower_->begin(segment);
     return;
   }
-  if (setting_.is_episode != 0 && rank_ == 0)
+  if (setting_.is_episode != 0 && rank_ == 0) {
+    CHECK(asp_ != nullptr);
     asp_->tickets().watch([this](int rank, double step_s) {
       policy_.judge(rank, step_s);
       return !policy_.sees_stragglers();
     });
+  }
   inner_->begin(segment);
   probe_ = nullptr;
   if (!watches_workers() || num_active() == 1) return;
@@ -260,7 +263,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
     switch_over(done, begin);
   }
   if (taken_++ > 0 && bsp_ != nullptr && !is_removed() && watches_workers())
-    look_for_stragglers(bsp_->step_seconds());
+    policy_.judge_and_flag(bsp_->step_seconds(), active());
   inner_plan_.rate *= rate_factor();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
   StepPlan plan = inner_plan_;
@@ -318,26 +321,20 @@ bool SyncSwitch::watches_workers() const {
          (next_asp_phase() >= 0 && work_left_[next_asp_phase()] > 0);
 }
 
-// In a bsp phase all workers have the same figures and decide in the same way.
-void SyncSwitch::look_for_stragglers(std::span<const double> step_seconds) {
-  if (watches_workers() && setting_.is_episode == 0)
-    policy_.look(step_seconds, active());
-}
-
 // Judges the steps that are still unjudged when a segment ends. In a bsp phase,
 // step times are agreed during the next step and judged after it, which leaves
 // two steps. In an episode, rank 0 judges the time that comes with each request
 // for a step.
 void SyncSwitch::look_at_last_steps(double unsaid_s) {
   const bool is_episode = setting_.is_episode != 0;
-  if (!is_episode && !is_removed() && taken_ > 0 && watches_workers())
-    look_for_stragglers(bsp_->step_seconds());
+  if (!is_episode && !is_removed() && taken_ > 0)
+    policy_.judge_and_flag(bsp_->step_seconds(), active());
   std::vector<double> seconds(size_);
   seconds[rank_] = unsaid_s;
   agree(parts_.endpoint, parts_.endpoint.world_group(), seconds, Combine::kSum,
         tags::kControl);
   if (is_episode && rank_ == 0) policy_.judge(seconds);
-  if (!is_episode && !is_removed()) look_for_stragglers(seconds);
+  if (!is_episode && !is_removed()) policy_.judge_and_flag(seconds, active());
 }
 
 // --- at rest -----------------------------------------------------------------
@@ -345,12 +342,12 @@ void SyncSwitch::look_at_last_steps(double unsaid_s) {
 int64_t SyncSwitch::come_to_rest(double unsaid_s) {
   if (watches_workers()) look_at_last_steps(unsaid_s);
   if (setting_.is_episode != 0 && rank_ == 0) policy_.call_for_end();
-  std::vector<double> said = policy_.said();
+  std::vector<double> said = policy_.to_numbers();
   said.push_back(static_cast<double>(steps_done()));
   agree(parts_.endpoint, parts_.endpoint.world_group(), said, Combine::kCount,
         tags::kControl);
   const auto done = static_cast<int64_t>(said.back());
-  policy_.heed(said, setting_.is_episode == 0);
+  policy_.adopt(said, setting_.is_episode == 0);
   work_left_[working_phase()] -= done - inner_from_;
   if (num_active() < size_)
     fill_removed(parts_.context, parts_.endpoint, parts_.replica,
@@ -363,13 +360,14 @@ int64_t SyncSwitch::come_to_rest(double unsaid_s) {
 // and the next segment begins with the change.
 void SyncSwitch::evaluated(double loss, double metric) {
   const int64_t now = setting_.phase;
-  if (!plateau_.is_on() || is_last_phase()) return;
+  if (!plateau_.is_on() || now + 1 == std::ssize(parts_.phases)) return;
   if (work_left_[now] <= 0) return;  // the phase ends after an episode
-  if (!plateau_.has_stalled(loss, metric)) return;
+  if (!plateau_.note(loss, metric)) return;
   work_left_[now + 1] += work_left_[now];
   work_left_[now] = 0;
-  notes_.push_back(fmt::format(
-      "plateau   {} evaluations without an improvement", plateau_.stalled()));
+  notes_.push_back(
+      fmt::format("plateau   {} evaluations without an improvement",
+                  plateau_.evaluations_since_best()));
 }
 
 void SyncSwitch::evaluation_model(EvalModel which,
@@ -389,7 +387,7 @@ SyncTimes SyncSwitch::take_times() {
 
 void SyncSwitch::visit_state(StateVisitor& visitor) {
   const auto visit = [&](Owner owner, const std::string& name, int64_t& value) {
-    visitor.visit(owner, "sync_switch/" + name, std::span(&value, 1));
+    visit_number(visitor, owner, "sync_switch/" + name, value);
   };
   visit(Owner::kShared, "phase", setting_.phase);
   visit(Owner::kShared, "episode", setting_.is_episode);

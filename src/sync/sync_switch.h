@@ -106,7 +106,6 @@ class SyncSwitch final : public Scheme {
   // Returns the worker_steps done. `unsaid_s` is this worker's last step time
   // as in seen_step_s, if it has not been announced yet.
   int64_t come_to_rest(double unsaid_s);
-  void look_for_stragglers(std::span<const double> step_seconds);
   void look_at_last_steps(double unsaid_s);
   void note_change(int64_t done);
   double momentum_scale(int64_t worker_steps) const;
@@ -115,7 +114,7 @@ class SyncSwitch final : public Scheme {
   int rank_, size_;
   Setting setting_, built_;
   std::unique_ptr<Scheme> inner_;
-  Bsp* bsp_ = nullptr;                  // inner_, if it is that
+  const Bsp* bsp_ = nullptr;            // inner_ if it is a Bsp, else null
   Asp* asp_ = nullptr;                  // likewise
   std::unique_ptr<Lockstep> follower_;  // for a removed worker
   std::unique_ptr<LinkProbe> probe_;    // while workers are watched

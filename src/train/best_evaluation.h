@@ -1,22 +1,23 @@
 // The best evaluation of a run so far, by its score: the second of
 // Problem::metrics(). (checkpoint.best may follow another figure:
-// best_score.h.)
+// best_figure.h.)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <limits>
-#include <vector>
 
 #include "config/options.h"
+#include "models/model.h"
 #include "results/results.h"
 #include "train/evaluator.h"
 
 namespace syncopate {
 
 struct BestEvaluation {
-  double score = -1;           // -1: none yet
-  bool is_of_average = false;  // eval.model = each_and_average: of that model
-  double evaluations = 0;      // in all
+  double score = -1;  // -1: none yet
+  // Whether it is the average model's (eval.model = each_and_average).
+  bool is_of_average = false;
+  double evaluations = 0;  // in all
   // On the test set, at the best score on the validation set; NaN: unknown.
   double test_score = std::numeric_limits<double>::quiet_NaN();
 

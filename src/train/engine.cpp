@@ -12,7 +12,7 @@
 #include "data/sampler.h"
 #include "sync/bucket.h"
 #include "train/audit.h"
-#include "train/best_score.h"
+#include "train/best_figure.h"
 #include "train/export_model.h"
 #include "train/memory_plan.h"
 #include "train/run_target.h"
@@ -275,7 +275,7 @@ namespace {
 // has.
 void refuse_unknown_metrics(const Engine& engine) {
   const RunTarget target(engine);
-  const BestScore best(engine);
+  const BestFigure best(engine);
 }
 
 // Beside a GPU one thread gives it work, and the others are free.

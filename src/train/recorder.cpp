@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <type_traits>
 
-#include "base/text.h"
+#include "base/check.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 namespace {
@@ -22,6 +25,7 @@ Recorder::Recorder(Session& session,
                    Endpoint& endpoint,
                    Scheme& scheme,
                    const Replica& replica,
+                   Tally& tally,
                    Results* results)
     : session_(session),
       engine_(engine),
@@ -35,7 +39,7 @@ Recorder::Recorder(Session& session,
       metrics_(engine.model->metrics()),
       eval_metrics_(engine.problem->metrics()),
       series_(scheme.series()),
-      tally_(endpoint, metrics_.size()),
+      tally_(tally),
       speed_(engine),
       target_(engine) {
   if (!results_) return;
@@ -242,22 +246,23 @@ void Recorder::write_series(const Position& at,
 
 void Recorder::visit_state(StateVisitor& visitor) {
   tally_.visit_state(visitor);
-  visit_together(visitor, "since_start/totals",
+  visit_together(visitor, Owner::kWorker, "since_start/totals",
                  {&totals_.samples, &totals_.bytes, &totals_.messages,
-                  &totals_.control_bytes, &best_.score});
-  double is_of_average = best_.is_of_average ? 1 : 0;
-  visit_together(visitor, "since_start/best",
-                 {&is_of_average, &best_.test_score, &best_.evaluations});
-  best_.is_of_average = is_of_average > 0;
+                  &totals_.control_bytes, &best_evaluation_.score});
+  double is_of_average = best_evaluation_.is_of_average ? 1 : 0;
+  visit_together(visitor, Owner::kWorker, "since_start/best",
+                 {&is_of_average, &best_evaluation_.test_score,
+                  &best_evaluation_.evaluations});
+  best_evaluation_.is_of_average = is_of_average > 0;
 }
 
 Recorder::EndFigures Recorder::end_figures() const {
   const Tally::Row row = tally_.row();
-  return {.process = tally_.since_start(),
-          .samples = row.sums.samples,
-          .bytes = row.bytes,
-          .messages = row.messages,
-          .control_bytes = row.control_bytes,
+  return {.since_start = tally_.since_start(),
+          .row_samples = row.sums.samples,
+          .row_bytes = row.bytes,
+          .row_messages = row.messages,
+          .row_control_bytes = row.control_bytes,
           .skipped = static_cast<double>(tally_.skipped_steps()),
           .steps = static_cast<double>(scheme_.steps_done()),
           .virtual_s = virtual_s()};
@@ -266,6 +271,7 @@ Recorder::EndFigures Recorder::end_figures() const {
 void Recorder::finish(const Position& at,
                       const std::string& how,
                       const std::string& stopped_by) {
+  static_assert(std::is_trivially_copyable_v<EndFigures>);
   const EndFigures mine = end_figures();
   std::vector<std::vector<std::byte>> all;
   tally_.uncounted([&] {
@@ -284,13 +290,13 @@ void Recorder::finish(const Position& at,
     EndFigures& worker = by_worker.emplace_back();
     CHECK(bytes.size() == sizeof worker);
     std::memcpy(&worker, bytes.data(), sizeof worker);
-    samples += worker.process.samples;
-    totals.samples += worker.samples;
-    totals.bytes += worker.bytes;
-    totals.messages += worker.messages;
-    totals.control_bytes += worker.control_bytes;
+    samples += worker.since_start.samples;
+    totals.samples += worker.row_samples;
+    totals.bytes += worker.row_bytes;
+    totals.messages += worker.row_messages;
+    totals.control_bytes += worker.row_control_bytes;
     totals.skipped += worker.skipped;
-    if (worker.samples > 0)  // its clock has moved since the last row
+    if (worker.row_samples > 0)  // its clock has moved since the last row
       totals.virtual_s = std::max(totals.virtual_s, worker.virtual_s);
   }
   if (totals.trained_s > 0)

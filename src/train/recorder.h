@@ -5,7 +5,6 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -35,22 +34,21 @@ struct Position {
 
 class Recorder {
  public:
-  // `replica`: this worker's. `results` is null on all ranks but 0.
+  // `replica` and `tally` are this worker's; `results` is null on all ranks but
+  // 0.
   Recorder(Session& session,
            const Engine& engine,
            Endpoint& endpoint,
            Scheme& scheme,
            const Replica& replica,
+           Tally& tally,
            Results* results);
 
-  // What this worker has counted.
-  Tally& tally() { return tally_; }
-
-  // Between these the clock of training runs, which leaves out evaluations and
-  // checkpoints.
+  // The training clock runs between these calls.
   void start_clock() { clock_.start(); }
   void stop_clock();
-  // On resume: discards pending figures, which another process counted.
+  // On resume at `worker_steps`: rows go on from there, and what an earlier
+  // process counted does not count as this one's.
   void forget_earlier_process(int64_t worker_steps);
   // On resume at `step`, on rank 0: restores the clock.
   void resume_clock(int64_t step);
@@ -80,8 +78,8 @@ class Recorder {
   // set it returns on all workers whether the score (the second metric) is the
   // best so far; NaN never is.
   bool evaluation(const Position& at, const Evaluation& evaluation);
-  // Collective, after the last row of /eval was written: whether it reached
-  // run.target, and with what.
+  // Collective, after the last row of /eval was written: records whether it
+  // reached run.target, and with what.
   void judge_target(const Position& at);
   // "" until an evaluation reaches run.target, then the same text on all
   // workers, as checkpoints keep it: "accuracy >= 0.9 was reached at step 12,
@@ -153,9 +151,9 @@ class Recorder {
   std::string short_name(size_t metric) const;
   // A worker's figures at the end of the run.
   struct EndFigures {
-    Tally::Process process;
+    Tally::SinceStart since_start;
     // Since the last row.
-    double samples, bytes, messages, control_bytes;
+    double row_samples, row_bytes, row_messages, row_control_bytes;
     // Totals of the whole run.
     double skipped, steps;
     double virtual_s;
@@ -194,14 +192,14 @@ class Recorder {
   std::deque<OpenRow> open_rows_;
   int64_t rows_closed_ = 0;     // ends at rows_closed_ * run.log_every
   int64_t last_row_ended_ = 0;  // worker_steps
-  Tally tally_;
+  Tally& tally_;
   TrainingClock clock_;
   SpeedLog speed_;
   // This worker's mean training loss over the row that it closed last.
   double closed_loss_ = std::numeric_limits<double>::quiet_NaN();
   Totals totals_;  // of the rows written so far
   bool were_bytes_modelled_ = false;
-  BestEvaluation best_;  // on rank 0
+  BestEvaluation best_evaluation_;  // on rank 0
   const RunTarget target_;
   std::optional<Spent> reached_;  // on all workers, in this process
 };

@@ -105,8 +105,7 @@ void Recorder::declare_tables() {
   Table& comm = results_->table("comm");
   comm.describe(
       "one row per run.log_every, by worker: what was sent and waited for "
-      "since "
-      "the row before, not since the start; sums over rows are totals");
+      "since the row before, not since the start; sums over rows are totals");
   declare_position(comm);
   comm.declare(time_column("time_s", "as in /train"));
   comm.declare(count_column("bytes_sent", "byte",
@@ -133,8 +132,7 @@ void Recorder::declare_series() {
   if (series_.empty()) return;
   Table& sync = results_->table("sync");
   sync.describe(
-      "one row per run.log_every: what the scheme did since the row "
-      "before");
+      "one row per run.log_every: what the scheme did since the row before");
   declare_position(sync);
   for (const SeriesInfo& info : series_) {
     const bool by_worker = info.over == SeriesInfo::Over::kWorkers;
@@ -199,6 +197,7 @@ std::string Recorder::progress_note(int64_t worker_steps) const {
 }
 
 void Recorder::log_first_speed(int64_t worker_steps) {
+  if (speed_.is_known()) return;
   const auto speed =
       speed_.first(worker_steps, clock_.now_s(), clock_.since_start_s());
   if (!speed) return;
@@ -208,7 +207,7 @@ void Recorder::log_first_speed(int64_t worker_steps) {
 }
 
 bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
-  double is_best = results_ && best_.note(evaluation) ? 1 : 0;
+  double is_best = results_ && best_evaluation_.note(evaluation) ? 1 : 0;
   if (engine_.options.eval.on == SetPart::kValidation)
     agree(endpoint_, endpoint_.world_group(), std::span(&is_best, 1),
           Combine::kMax, tags::kEvaluation, Traffic::kEvaluation);
@@ -219,10 +218,10 @@ bool Recorder::evaluation(const Position& at, const Evaluation& evaluation) {
 
 void Recorder::test_of_best(const Position& at, const Evaluation& test) {
   if (!results_) return;
-  best_.note_test(test);
+  best_evaluation_.note_test(test);
   session_.log().line(
       "best {} | test set | {} {:.4f} at the best validation score so far",
-      step_text(at), eval_metrics_[1].name, best_.test_score);
+      step_text(at), eval_metrics_[1].name, best_evaluation_.test_score);
 }
 
 void Recorder::write_evaluation(const Position& at,
@@ -271,18 +270,18 @@ void Recorder::log_end(const Position& at,
            endpoint_.has_virtual_time()
                ? "virtual seconds since this start, over workers"
                : "wall seconds since this start, over workers");
-  using Process = Tally::Process;
-  const std::pair<const char*, double Process::*> sections[] = {
-      {"compute", &Process::compute_s},
-      {"communication exposed", &Process::exposed_s},
-      {"  of which waiting for peers", &Process::wait_s},
-      {"communication overlapped", &Process::overlapped_s},
-      {"waiting for data (wall)", &Process::data_wait_s}};
+  using Since = Tally::SinceStart;
+  const std::pair<const char*, double Since::*> sections[] = {
+      {"compute", &Since::compute_s},
+      {"communication exposed", &Since::exposed_s},
+      {"  of which waiting for peers", &Since::wait_s},
+      {"communication overlapped", &Since::overlapped_s},
+      {"waiting for data (wall)", &Since::data_wait_s}};
   for (const auto& [name, seconds] : sections) {
-    double low = by_worker[0].process.*seconds, high = low, sum = 0;
+    double low = by_worker[0].since_start.*seconds, high = low, sum = 0;
     if (std::isnan(low)) continue;  // NCCL does not tell
     for (const EndFigures& worker : by_worker) {
-      const double own = worker.process.*seconds;
+      const double own = worker.since_start.*seconds;
       low = std::min(low, own);
       high = std::max(high, own);
       sum += own;
@@ -341,7 +340,8 @@ void Recorder::summarize(const std::string& how,
                     "steps of a worker whose gradient was not finite, and left "
                     "out (run.on_nonfinite = skip)");
   const Table& eval = results_->table("eval");
-  best_.summarize(*results_, eval_metrics_[1], engine_.options.eval.on);
+  best_evaluation_.summarize(*results_, eval_metrics_[1],
+                             engine_.options.eval.on);
   if (eval.rows() > 0)
     for (const MetricInfo& metric : eval_metrics_)
       results_->summary("final_" + metric.name,

@@ -2,6 +2,8 @@
 #include <array>
 #include <span>
 
+#include <fmt/format.h>
+
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "train/recorder.h"

@@ -41,7 +41,7 @@ SimulatedWork simulate_worker(Engine& engine,
       any_scheme(sync, [](const auto& info) { return info.reduces_ranges; });
   if (WorkerTrace* trace = endpoint.trace()) trace->start_at(0, 0);
   const int64_t all = engine.plan.stop_at * endpoint.size();
-  WorkerStep::Meeting here;
+  WorkerStep::Progress here;
   while (here.stop == 0 && here.worker_steps < all) {
     const int64_t from = here.worker_steps;
     const int64_t until =
@@ -54,7 +54,7 @@ SimulatedWork simulate_worker(Engine& engine,
           (free_bytes - engine.device->free_bytes()) / endpoint.size();
     take_steps(step, account);
     account.ended_at = endpoint.now();
-    here = step.meet(static_cast<int>(requested_stop()));
+    here = step.agree_on_progress(static_cast<int>(requested_stop()));
   }
   const TrafficCounters& sent = endpoint.traffic();
   // Workers have batches and numbers of steps of their own.

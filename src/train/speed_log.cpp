@@ -5,6 +5,10 @@
 namespace syncopate {
 
 void SpeedLog::resume(int64_t step, double time_s) {
+  set_row_end(step, time_s);
+}
+
+void SpeedLog::set_row_end(int64_t step, double time_s) {
   row_step_ = step;
   row_time_s_ = time_s;
 }
@@ -13,7 +17,7 @@ SpeedLog::Speed SpeedLog::end_row(int64_t step, double time_s, double samples) {
   const double seconds = time_s - row_time_s_;
   const auto steps =
       static_cast<double>(std::max<int64_t>(1, step - row_step_));
-  resume(step, time_s);
+  set_row_end(step, time_s);
   row_rate_ = seconds > 0 ? samples / seconds : 0;
   is_known_ = true;
   return {row_rate_, left_s(step, seconds / steps)};

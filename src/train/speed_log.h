@@ -13,7 +13,7 @@ class SpeedLog {
  public:
   struct Speed {
     double samples_per_s = 0;
-    double left_s = 0;  // until the run's last step
+    double left_s = 0;  // until run.stop_at or the last step
   };
 
   explicit SpeedLog(const Engine& engine) : engine_(engine) {}
@@ -24,6 +24,8 @@ class SpeedLog {
   // Returns samples per second since the last row or, where nothing is known
   // yet, of that row; 0: unknown.
   double since_row(int64_t worker_steps, double now_s) const;
+  // Whether a row or first() has told a speed.
+  bool is_known() const { return is_known_; }
   // Called before each step of rank 0. Returns the speed once: when no row has
   // ended `kPatience_s` after the start. The first step, in which kernels are
   // prepared, does not count.
@@ -34,6 +36,7 @@ class SpeedLog {
  private:
   static constexpr double kPatience_s = 2;
 
+  void set_row_end(int64_t step, double time_s);
   double left_s(int64_t step, double step_s) const;
 
   const Engine& engine_;

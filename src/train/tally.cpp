@@ -3,6 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "tensor/visit_numbers.h"
+
 namespace syncopate {
 namespace {
 
@@ -24,7 +26,7 @@ Tally::Tally(Endpoint& endpoint, size_t num_metrics) : endpoint_(endpoint) {
   sums_.values.assign(num_metrics, 0.0);
 }
 
-void Tally::step_done(double compute_s, const SyncTimes& times) {
+void Tally::add_times(double compute_s, const SyncTimes& times) {
   compute_s_ += compute_s;
   times_.add(times);
 }
@@ -67,7 +69,7 @@ Tally::Row Tally::end_row() {
   return row;
 }
 
-Tally::Process Tally::since_start() const {
+Tally::SinceStart Tally::since_start() const {
   return {.compute_s = earlier_compute_s_ + compute_s_,
           .exposed_s = earlier_times_.exposed_s + times_.exposed_s,
           .wait_s = earlier_times_.wait_s + times_.wait_s,
@@ -79,16 +81,15 @@ Tally::Process Tally::since_start() const {
 void Tally::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kWorker, "since_row/metric_sums",
                 std::span<double>(sums_.values));
-  visitor.visit(Owner::kWorker, "since_row/samples",
-                std::span(&sums_.samples, 1));
+  visit_number(visitor, Owner::kWorker, "since_row/samples", sums_.samples);
   // Virtual seconds are a part of the state, wall seconds are not.
   double none = 0;
   if (endpoint_.has_virtual_time())
     visit_together(
-        visitor, "since_row/virtual_seconds",
+        visitor, Owner::kWorker, "since_row/virtual_seconds",
         {&compute_s_, &times_.exposed_s, &times_.overlapped_s, &times_.wait_s});
   else
-    visit_together(visitor, "since_row/virtual_seconds",
+    visit_together(visitor, Owner::kWorker, "since_row/virtual_seconds",
                    {&none, &none, &none, &none});
   // Stored as differences, because a resumed process starts counting at zero.
   const TrafficCounters now = frozen_.value_or(endpoint_.traffic());
@@ -98,17 +99,8 @@ void Tally::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kWorker, "since_row/messages_sent",
                 std::span<int64_t>(sent.messages_sent));
   traffic_at_row_ = since(now, sent);
-  visitor.visit(Owner::kWorker, "since_start/skipped_steps",
-                std::span(&skipped_steps_, 1));
-}
-
-void visit_together(StateVisitor& visitor,
-                    std::string_view name,
-                    std::initializer_list<double*> numbers) {
-  std::vector<double> values;
-  for (const double* number : numbers) values.push_back(*number);
-  visitor.visit(Owner::kWorker, name, std::span<double>(values));
-  for (size_t i = 0; i < values.size(); ++i) *numbers.begin()[i] = values[i];
+  visit_number(visitor, Owner::kWorker, "since_start/skipped_steps",
+               skipped_steps_);
 }
 
 }  // namespace syncopate

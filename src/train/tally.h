@@ -1,5 +1,6 @@
-// Counts what one worker does: since the last row of results, which a resumed
-// run continues, and since this start of the process.
+// Counts what one worker does: since the last row of results and since the
+// start of the run, both of which a resumed run continues, and since this start
+// of the process.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,22 +24,22 @@ class Tally {
     SyncTimes times;
     double bytes, messages, control_bytes;
   };
-  // Since this start of the process; seconds as in /comm.
-  struct Process {
+  // Seconds as in /comm.
+  struct SinceStart {  // of this process
     double compute_s, exposed_s, wait_s, overlapped_s, data_wait_s, samples;
   };
 
   Tally(Endpoint& endpoint, size_t num_metrics);
 
-  // Counts one step: the seconds (virtual in one process) of its forward and
-  // backward passes and of its communication.
-  void step_done(double compute_s, const SyncTimes& times);
+  // Adds the seconds (virtual in one process) of forward and backward passes
+  // and of communication.
+  void add_times(double compute_s, const SyncTimes& times);
   // Adds the sums of a step. Call in the order of steps, before the row that
   // contains the step ends.
-  void metrics(const MetricSums& sums) { sums_.add(sums); }
-  // Counts steps whose gradient was discarded (run.on_nonfinite = skip).
-  void skip_steps(int64_t steps) { skipped_steps_ += steps; }
-  void waited_for_data(double seconds) { data_wait_s_ += seconds; }
+  void add_metrics(const MetricSums& sums) { sums_.add(sums); }
+  // Adds steps whose gradient was discarded (run.on_nonfinite = skip).
+  void add_skipped_steps(int64_t steps) { skipped_steps_ += steps; }
+  void add_data_wait(double seconds) { data_wait_s_ += seconds; }
 
   // Messages sent by `action` count in no row: a run that wrote one checkpoint
   // more must not differ in its columns.
@@ -51,7 +52,7 @@ class Tally {
 
   Row row() const { return row_of(endpoint_.traffic()); }
   Row end_row();  // returns it, and begins the next one
-  Process since_start() const;
+  SinceStart since_start() const;
   // Since the last row.
   const MetricSums& sums() const { return sums_; }
   int64_t skipped_steps() const { return skipped_steps_; }  // in the whole run
@@ -74,10 +75,5 @@ class Tally {
   double data_wait_s_ = 0;     // since this start
   int64_t skipped_steps_ = 0;  // since the start of the run
 };
-
-// Visits separate numbers of a worker as one range.
-void visit_together(StateVisitor& visitor,
-                    std::string_view name,
-                    std::initializer_list<double*> numbers);
 
 }  // namespace syncopate

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/agreement.h"
+#include "comm/collectives.h"
 #include "comm/tags.h"
 #include "comm/trace.h"
 #include "train/audit.h"
@@ -28,8 +29,15 @@ Trainer::Trainer(Session& session,
       results_(results),
       step_(engine, endpoint, collectives, directory.path().string()),
       scheme_(step_.scheme()),
-      recorder_(session, engine, endpoint, scheme_, step_.replica(), results),
-      best_(engine),
+      tally_(endpoint, engine.model->metrics().size()),
+      recorder_(session,
+                engine,
+                endpoint,
+                scheme_,
+                step_.replica(),
+                tally_,
+                results),
+      best_figure_(engine),
       task_guard_{endpoint, collectives} {}
 
 void Trainer::enter(Stage stage) {
@@ -69,8 +77,8 @@ StopRequest Trainer::stop_request() {
 // Passes on the results of steps that have been read from the device.
 void Trainer::record_found() {
   const WorkerStep::Found found = step_.take_found();
-  if (!found.sums.values.empty()) recorder_.tally().metrics(found.sums);
-  recorder_.tally().skip_steps(found.skipped_steps);
+  if (!found.sums.values.empty()) tally_.add_metrics(found.sums);
+  tally_.add_skipped_steps(found.skipped_steps);
 }
 
 // Rows of the log make no worker wait: each worker closes a row when its own
@@ -79,7 +87,7 @@ void Trainer::close_rows(int64_t worker_steps) {
   if (!recorder_.is_row_over(worker_steps)) return;
   step_.read(WorkerStep::Numbers::kArrived);
   record_found();
-  recorder_.tally().step_done(0, scheme_.take_times());
+  tally_.add_times(0, scheme_.take_times());
   recorder_.close_rows(worker_steps, step_.rate());
 }
 
@@ -91,7 +99,7 @@ void Trainer::print_notes() {
 // Takes this worker's steps until none is left before the boundary.
 void Trainer::run_segment(const Boundary& from, int64_t until) {
   recorder_.start_clock();
-  recorder_.tally().uncounted([&] { step_.meet_at(from.earliest); });
+  tally_.uncounted([&] { step_.meet_at(from.earliest); });
   step_.begin({from.worker_steps, until, from.earliest});
   print_notes();
   for (;;) {
@@ -116,12 +124,12 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
     }
     const StepCost cost = step_.take(plan);
     record_found();
-    recorder_.tally().waited_for_data(cost.data_wait_s);
-    recorder_.tally().step_done(cost.compute_s, cost.sync);
+    tally_.add_data_wait(cost.data_wait_s);
+    tally_.add_times(cost.compute_s, cost.sync);
   }
   step_.end();
   record_found();
-  recorder_.tally().step_done(0, scheme_.take_times());
+  tally_.add_times(0, scheme_.take_times());
   recorder_.stop_clock();
 }
 
@@ -136,8 +144,8 @@ Trainer::Boundary Trainer::meet() {
   step_.check_parameters();
   const auto stop = static_cast<int>(stop_request());
   Boundary here;
-  recorder_.tally().uncounted([&] {
-    const WorkerStep::Meeting all = step_.meet(stop);
+  tally_.uncounted([&] {
+    const WorkerStep::Progress all = step_.agree_on_progress(stop);
     here.worker_steps = all.worker_steps;
     here.stop = static_cast<StopRequest>(all.stop);
     here.earliest = all.earliest;
@@ -172,12 +180,12 @@ bool Trainer::evaluate(const Position& at) {
   scheme_.evaluated(evaluation.metrics[0], evaluation.metrics[1]);
   print_notes();
   evaluation_s_ = std::max(evaluation_s_, monotonic_s() - begin);
-  return best_ && best_.note(evaluation);
+  return best_figure_ && best_figure_.note(evaluation);
 }
 
 void Trainer::audit(const Position& at) {
   std::string difference;
-  recorder_.tally().uncounted([&] {
+  tally_.uncounted([&] {
     difference = audit_replicas(
         *engine_.context, endpoint_, [this](StateVisitor& visitor) {
           const Time here = endpoint_.now();

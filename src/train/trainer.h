@@ -14,7 +14,7 @@
 #include "run/session.h"
 #include "run/signals.h"
 #include "run/time_limit.h"
-#include "train/best_score.h"
+#include "train/best_figure.h"
 #include "train/divergence.h"
 #include "train/engine.h"
 #include "train/recorder.h"
@@ -39,7 +39,7 @@ class Trainer {
   ExitCode run();
 
  private:
-  // The progress of all workers when nothing is in flight.
+  // The progress of all workers, what they were asked for and what went wrong.
   struct Boundary {
     int64_t worker_steps = 0;
     StopRequest stop = StopRequest::kNone;
@@ -107,8 +107,9 @@ class Trainer {
   Results* results_;
   WorkerStep step_;
   Scheme& scheme_;  // of step_
+  Tally tally_;
   Recorder recorder_;
-  BestScore best_;                              // the same on all ranks
+  BestFigure best_figure_;                      // the same on all ranks
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
   std::string target_was_reached_;  // of the checkpoint: it was, with what
   bool lacks_end_ = false;          // lacks_end() of the checkpoint

@@ -30,8 +30,8 @@ std::map<std::string, std::string> Trainer::facts() const {
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);
   if (const std::string reached = recorder_.target_reached(); !reached.empty())
     facts[kTargetReached] = reached;
-  if (const std::string best = best_.text(); !best.empty())
-    facts[kBestScore] = best;
+  if (const std::string best = best_figure_.text(); !best.empty())
+    facts[kBestFigure] = best;
   if (recorder_.bytes_are_modelled()) facts[kBytesModelled] = "yes";
   return facts;
 }
@@ -78,7 +78,7 @@ bool Trainer::starts_anew_from(const FoundCheckpoint& found) {
                               data->second != engine_.problem->digest();
   const bool mine = engine_.saved->is_warm_start() || has_other_data;
   bool is_warm = false;
-  recorder_.tally().uncounted(
+  tally_.uncounted(
       [&] { is_warm = !share_text(endpoint_, mine ? "warm" : "").empty(); });
   if (!is_warm || !results_) return is_warm;
   std::vector<std::string> differences = engine_.saved->differences;
@@ -145,7 +145,7 @@ void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   if (MovingAverage* average = step_.average())
     average->start(replica.parameters, replica.buffers);
   scheme_.enter();
-  recorder_.tally().forget_traffic();
+  tally_.forget_traffic();
 }
 
 // Returns the obstacles to resuming from a checkpoint, one line each. Rank 0
@@ -258,7 +258,7 @@ void Trainer::look_at_results(const FoundCheckpoint& found) {
     lacks_end_ = false;
   double said[] = {target_was_reached_.empty() ? 0.0 : 1.0,
                    lacks_end_ ? 1.0 : 0.0};
-  recorder_.tally().uncounted([&] {
+  tally_.uncounted([&] {
     agree(endpoint_, endpoint_.world_group(), said, Combine::kMax,
           tags::kControl);
   });
@@ -269,7 +269,7 @@ void Trainer::look_at_results(const FoundCheckpoint& found) {
 
 void Trainer::resume(const FoundCheckpoint& found) {
   Outcome may_resume;
-  recorder_.tally().uncounted([&] {
+  tally_.uncounted([&] {
     may_resume = agree_on_outcome(endpoint_, attempt([&] { load(found); }));
   });
   if (!may_resume.ok()) throw AgreedError(may_resume);
@@ -282,7 +282,7 @@ void Trainer::resume(const FoundCheckpoint& found) {
   look_at_results(found);
   if (ended_at_target(found))
     target_was_reached_ = found.facts.extra.at(kTargetReached);
-  best_.resume(found.facts.extra);
+  best_figure_.resume(found.facts.extra);
   if (found.facts.extra.contains(kBytesModelled))
     recorder_.note_modelled_bytes();
   if (!is_resized) saved_at_ = worker_steps;
@@ -326,7 +326,7 @@ void Trainer::save_best(const Position& at) {
   const fs::path folder = write_checkpoint(at, directory_.best(), 1);
   if (results_)
     session_.log().line("checkpoint committed: {}, {} is the best so far",
-                        folder.string(), best_.text());
+                        folder.string(), best_figure_.text());
 }
 
 // Collective. Returns the committed folder.
@@ -342,7 +342,7 @@ fs::path Trainer::write_checkpoint(const Position& at,
   scheme_.quiesce();
   fs::path folder;
   try {
-    recorder_.tally().uncounted([&] {
+    tally_.uncounted([&] {
       folder = save_checkpoint(
           endpoint_, directory,
           {.worker_steps = at.worker_steps,

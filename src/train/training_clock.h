@@ -14,7 +14,7 @@ class TrainingClock {
     stopped_at_s_ = now_s();
     started_s_ = 0;
   }
-  // On resume, stopped.
+  // On resume, before start(): continues from `earlier_s`.
   void resume(double earlier_s) { stopped_at_s_ = resumed_s_ = earlier_s; }
 
   // Seconds of training in the whole run, also while the clock runs.

@@ -9,6 +9,7 @@
 #include "comm/tags.h"
 #include "comm/trace.h"
 #include "run/signals.h"
+#include "tensor/visit_numbers.h"
 #include "train/audit.h"
 #include "train/checkpoint_model.h"
 #include "train/compute_trace.h"
@@ -349,7 +350,7 @@ void WorkerStep::end() {
   if (compute_trace_ != nullptr) compute_trace_->finish();
 }
 
-WorkerStep::Meeting WorkerStep::meet(int stop) {
+WorkerStep::Progress WorkerStep::agree_on_progress(int stop) {
   const Group world = endpoint_.world_group();
   double steps = static_cast<double>(scheme_->steps_done());
   double most[] = {static_cast<double>(stop), -ended_at_,
@@ -383,15 +384,15 @@ void WorkerStep::visit_state(StateVisitor& visitor) {
     visitor.visit_device_range(Owner::kWorker, kEmaRanges.buffers,
                                engine_.model->buffers(), average_->buffers());
   }
-  visitor.visit(Owner::kWorker, "batches_seen", std::span(&batches_seen_, 1));
+  visit_number(visitor, Owner::kWorker, "batches_seen", batches_seen_);
   // A row may end before the first step after a resume.
-  visitor.visit(Owner::kWorker, "rate", std::span(&rate_, 1));
+  visit_number(visitor, Owner::kWorker, "rate", rate_);
 }
 
 // Wall clocks are not part of the state.
 void WorkerStep::visit_clock(StateVisitor& visitor) {
   double virtual_s = is_virtual_ ? ended_at_ : 0;
-  visitor.visit(Owner::kWorker, "virtual_s", std::span(&virtual_s, 1));
+  visit_number(visitor, Owner::kWorker, "virtual_s", virtual_s);
   ended_at_ = is_virtual_ ? virtual_s : 0;
   LinkClocks taken_until_s = endpoint_.link_clocks();
   visitor.visit(Owner::kWorker, "links/taken_until_s",

@@ -101,15 +101,15 @@ class WorkerStep {
   void follow(const StepPlan& plan);  // this worker sits out an idle step
   // Call after next() has returned `stop`. Afterwards nothing is in flight.
   void end();
-  // The progress of all workers when nothing is in flight.
-  struct Meeting {
+  // Of all workers.
+  struct Progress {
     int64_t worker_steps = 0;
     int stop = 0;       // the greatest that a worker passed
     Time earliest = 0;  // of ended_at()
     bool any_diverged = false;
   };
   // Collective, after end() or before the first segment.
-  Meeting meet(int stop);
+  Progress agree_on_progress(int stop);
 
   // --- results of steps: losses, and gradients that are not finite ---
 

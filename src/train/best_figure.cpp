@@ -1,4 +1,4 @@
-#include "train/best_score.h"
+#include "train/best_figure.h"
 
 #include <cmath>
 
@@ -6,12 +6,12 @@
 
 namespace syncopate {
 
-BestScore::BestScore(const Engine& engine) {
+BestFigure::BestFigure(const Engine& engine) {
   const std::string& name = engine.options.checkpoint.best;
   if (name != "none") figure_.emplace(engine, "checkpoint.best", name);
 }
 
-bool BestScore::note(const Evaluation& evaluation) {
+bool BestFigure::note(const Evaluation& evaluation) {
   const double value = figure_->of(evaluation);
   if (std::isnan(value)) return false;
   const bool is_better =
@@ -20,12 +20,12 @@ bool BestScore::note(const Evaluation& evaluation) {
   return is_better;
 }
 
-std::string BestScore::text() const {
+std::string BestFigure::text() const {
   return best_ ? fmt::format("{} {}", figure_->name(), *best_) : "";
 }
 
-void BestScore::resume(const std::map<std::string, std::string>& facts) {
-  const auto stated = facts.find(kBestScore);
+void BestFigure::resume(const std::map<std::string, std::string>& facts) {
+  const auto stated = facts.find(kBestFigure);
   if (!figure_ || stated == facts.end()) return;
   const std::vector<std::string> words = split(stated->second, ' ');
   if (words.size() == 2 && words[0] == figure_->name())

@@ -11,18 +11,18 @@
 namespace syncopate {
 
 // The key under which a checkpoint states the best so far: "accuracy 0.9123".
-inline constexpr const char* kBestScore = "best_score";
+inline constexpr const char* kBestFigure = "best_score";
 
-class BestScore {
+class BestFigure {
  public:
   // Throws Error(kBadInput) if checkpoint.best names no figure of the
   // evaluations.
-  explicit BestScore(const Engine& engine);
+  explicit BestFigure(const Engine& engine);
 
   explicit operator bool() const { return figure_.has_value(); }
   // Returns whether the figure is better than all before; NaN never is.
   bool note(const Evaluation& evaluation);
-  std::string text() const;  // of kBestScore; "" before the first evaluation
+  std::string text() const;  // of kBestFigure; "" before the first evaluation
   // Goes on from a checkpoint's facts; from nothing if they are about another
   // figure.
   void resume(const std::map<std::string, std::string>& facts);
