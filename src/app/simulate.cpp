@@ -21,20 +21,14 @@ SimulatedWork sum_of(const std::vector<SimulatedWork>& workers) {
   return all;
 }
 
-// How accurate the time of a run of many steps is where sums are computed, as
-// measured (tests/bench/README.md). Messages between members of one group and
-// those of the next meet on links that the sum of a group does not know.
-std::string_view accuracy_of(const Engine& engine) {
-  const SyncOptions& sync = engine.options.sync;
-  if (any_scheme(sync, [](const auto& info) { return info.sums_in_groups; }))
+// How accurate the time of a run of many steps is where sums are computed.
+std::string accuracy_of(const Engine& engine, double sums_error) {
+  // Messages between members of one group and those of the next meet on links
+  // that the sum of a group does not know.
+  if (any_scheme(engine.options.sync,
+                 [](const auto& info) { return info.sums_in_groups; }))
     return "about 10%";
-  // Workers whose links are all alike share a host, where hierarchical is a
-  // ring.
-  const bool is_by_pairs =
-      sync.collective == CollectiveAlgorithm::kButterfly ||
-      sync.collective == CollectiveAlgorithm::kBinaryBlocks;
-  if (!is_by_pairs || engine.workers <= ModelledSums::kExactWorld) return "1%";
-  return engine.workers <= ModelledSums::kManyWorkers ? "4%" : "10%";
+  return fmt::format("{:.0f}%", 100 * sums_error);
 }
 
 void report(Log& log,
@@ -57,12 +51,12 @@ void report(Log& log,
   log.line("sent       {} per step in {:.1f} messages",
            human_bytes(static_cast<double>(all.bytes) / steps),
            static_cast<double>(all.messages) / steps);
-  if (all.has_computed_sums && all.bytes > 0)
+  if (all.sums_error > 0 && all.bytes > 0)
     log.line(
         "sums       computed, not sent, as all links are alike: exact for one "
         "bucket in flight, otherwise within {} over many steps (--sums=sent: "
         "exact)",
-        accuracy_of(engine));
+        accuracy_of(engine, all.sums_error));
   log.line(
       "simulated  in {:.2f} s: {:.4g} steps of a worker per second, with {} of "
       "memory",

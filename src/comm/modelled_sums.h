@@ -15,14 +15,15 @@ class ModelledSums {
  public:
   // Sums of up to so many workers follow the messages of all of them.
   static constexpr int kExactWorld = 256;
-  // Beyond so many, fewer members are followed, and sums by pairs are off by up
-  // to 10%.
-  static constexpr int kManyWorkers = 4096;
 
   virtual ~ModelledSums() = default;
 
   // Whether it knows how long the algorithm takes in this world.
   virtual bool knows(CollectiveAlgorithm algorithm) const = 0;
+
+  // By what part the time of many steps with the sums so far may be off, if
+  // several are under way at once, as measured (tests/bench/README.md).
+  virtual double error() const = 0;
 
   // This worker enters its group's next sum, as all members do in the same
   // order. It begins for the worker when the one kAtOnce before has ended.

@@ -35,10 +35,6 @@ SimulatedWork simulate_worker(Engine& engine,
   WorkerStep step(engine, endpoint, nullptr, "");
   step.scheme().enter();
   SimulatedWork account;
-  const SyncOptions& sync = engine.options.sync;
-  account.has_computed_sums =
-      endpoint.modelled_sums()->knows(sync.collective) &&
-      any_scheme(sync, [](const auto& info) { return info.reduces_ranges; });
   if (WorkerTrace* trace = endpoint.trace()) trace->start_at(0, 0);
   const int64_t all = engine.plan.stop_at * endpoint.size();
   WorkerStep::Progress here;
@@ -56,6 +52,11 @@ SimulatedWork simulate_worker(Engine& engine,
     account.ended_at = endpoint.now();
     here = step.agree_on_progress(static_cast<int>(requested_stop()));
   }
+  const SyncOptions& sync = engine.options.sync;
+  const ModelledSums& sums = *endpoint.modelled_sums();
+  if (sums.knows(sync.collective) &&
+      any_scheme(sync, [](const auto& info) { return info.reduces_ranges; }))
+    account.sums_error = sums.error();
   const TrafficCounters& sent = endpoint.traffic();
   // Workers have batches and numbers of steps of their own.
   account.samples =
@@ -77,7 +78,7 @@ void SimulatedWork::add(const SimulatedWork& other) {
   messages += other.messages;
   samples += other.samples;
   state_bytes = std::max(state_bytes, other.state_bytes);
-  has_computed_sums |= other.has_computed_sums;
+  sums_error = std::max(sums_error, other.sums_error);
 }
 
 void check_simulation(const Engine& engine) {

@@ -23,7 +23,8 @@ struct SimulatedWork {
   // Memory of parameters, gradients, optimizer and scheme: the mean over the
   // workers.
   int64_t state_bytes = 0;
-  bool has_computed_sums = false;  // instead of sending their messages
+  // ModelledSums::error() of sums that were computed instead of sent; 0: none.
+  double sums_error = 0;
 
   void add(const SimulatedWork& other);
 };
@@ -40,9 +41,8 @@ enum class Fidelity : uint8_t {
   // than ModelledSums::kExactWorld workers within 10%.
   kRate,
   // With the run's boundaries. Sums are computed where links are alike, other
-  // than binary blocks among few workers: concurrent ones within 1%, and by
-  // pairs among more than kExactWorld workers within 4%, beyond kManyWorkers
-  // within 10%.
+  // than binary blocks among few workers: concurrent ones within
+  // SimulatedWork::sums_error.
   kRun,
   // With all messages, and the run's boundaries: virtual times are the run's.
   kExact,

@@ -115,8 +115,7 @@ InprocSums::Cost& InprocSums::cost_of(const Shape& shape) {
   return cost;
 }
 
-// How many of each block in these sums' plans.
-int InprocSums::classes_of(std::span<const Open> sums) const {
+InprocSums::Following InprocSums::following(std::span<const Open> sums) const {
   const auto& [n, elems, algorithm, wire] = sums.front().shape;
   int64_t messages = 0;
   for (const Open& sum : sums) messages += sum.cost->messages;
@@ -124,54 +123,77 @@ int InprocSums::classes_of(std::span<const Open> sums) const {
   messages *= groups;
   const auto workers = std::ssize(links_);
   if (!is_by_pairs(algorithm))
-    return messages <= kMostRingMessages ? SumPlan::kEveryMember : 4;
+    return {messages <= kMostRingMessages ? SumPlan::kEveryMember : 4};
   const bool is_rough = network_.sums() == NetworkCost::Sums::kRough;
   const int64_t most = is_rough ? kMostRoughMessages : kMostMessages;
-  if (workers <= kExactWorld || messages <= most) return SumPlan::kEveryMember;
+  if (workers <= kExactWorld || messages <= most) return {};
+  // Of the group's part of the world's.
+  const auto classes_of = [groups](int64_t world) {
+    return std::max(4, static_cast<int>(std::bit_floor(
+                           static_cast<uint64_t>(world / groups))));
+  };
+  if (!is_rough && messages <= kMostCorrected)
+    return {classes_of(kCorrected), true};
   const int64_t fewest = is_rough                  ? kFewestRough
                          : workers <= kManyWorkers ? kFewestClasses
                                                    : kFewestOfMany;
   // About half of those that are followed are folded or of smaller blocks.
   const int64_t affordable = most / (2 * messages / workers);
-  const int64_t classes = std::max(fewest, affordable) / groups;
-  return std::max(
-      4, static_cast<int>(std::bit_floor(static_cast<uint64_t>(classes))));
+  const double error = !is_rough && workers <= kManyWorkers ? 0.04 : 0.1;
+  return {classes_of(std::max(fewest, affordable)), false, error};
 }
 
 // By sum and position.
-std::vector<std::vector<SumInterval>> InprocSums::intervals_of(
-    std::span<const Open> sums,
-    Ranks members) const {
+StepIntervals InprocSums::intervals_of(std::span<const Open> sums,
+                                       Ranks members) {
   const auto n = std::ssize(members);
-  const bool is_small = std::ssize(links_) <= kExactWorld;
-  const auto& [size, elems, algorithm, wire] = sums.front().shape;
-  const auto begins_at = [&](const Open& sum, int p) {
-    return std::max(sum.entered_at[p], network_.out_free(members[p]));
-  };
-  std::vector<std::vector<SumInterval>> by_position(
-      sums.size(), std::vector<SumInterval>(n));
-  if (sums.size() == 1 && !is_by_pairs(algorithm)) {
+  const Open& first = sums.front();
+  if (sums.size() == 1 && !is_by_pairs(first.shape.algorithm)) {
     std::vector<Time> begin(n);
-    for (int p = 0; p < n; ++p) begin[p] = begins_at(sums.front(), p);
-    const std::vector<Time> ends =
-        ring_ends(*alike_, elems, wire, is_small, begin);
-    for (int p = 0; p < n; ++p) by_position[0][p] = {begin[p], ends[p]};
-    return by_position;
+    for (int p = 0; p < n; ++p)
+      begin[p] = std::max(first.entered_at[p], network_.out_free(members[p]));
+    const bool is_small = std::ssize(links_) <= kExactWorld;
+    const std::vector<Time> ends = ring_ends(*alike_, first.shape.elems,
+                                             first.shape.wire, is_small, begin);
+    StepIntervals intervals(1);
+    for (int p = 0; p < n; ++p) intervals[0].push_back({begin[p], ends[p]});
+    return intervals;
   }
+  const auto [classes, is_corrected, error] = following(sums);
+  error_ = std::max(error_, error);
+  StepIntervals intervals = followed(sums, members, classes);
+  if (!is_corrected) return intervals;
+  const Time from = std::ranges::max(first.entered_at);
+  SumCorrection& correction = corrections_[{first.shape, sums.size()}];
+  if (!correction.is_due()) {
+    correction.apply(from, intervals);
+    return intervals;
+  }
+  StepIntervals all = followed(sums, members, SumPlan::kEveryMember);
+  correction.learn(from, all, intervals);
+  return all;
+}
 
-  const int classes = classes_of(sums);
+StepIntervals InprocSums::followed(std::span<const Open> sums,
+                                   Ranks members,
+                                   int classes) const {
+  const auto n = std::ssize(members);
   std::vector<PlannedSum> planned;
   for (const Open& sum : sums) {
+    const Shape& shape = sum.shape;
     std::map<int, SumPlan>& plans = sum.cost->plans;
     if (!plans.contains(classes))
-      plans.emplace(classes,
-                    SumPlan::make(algorithm, size, sum.shape.elems, classes));
+      plans.emplace(classes, SumPlan::make(shape.algorithm, shape.num_members,
+                                           shape.elems, classes));
     const SumPlan& plan = plans.at(classes);
     std::vector<Time> entered_at(n);
-    for (int p = 0; p < n; ++p) entered_at[p] = begins_at(sum, p);
-    planned.push_back({&plan, sum.shape.wire, plan.entered_at(entered_at)});
+    for (int p = 0; p < n; ++p)
+      entered_at[p] =
+          std::max(sum.entered_at[p], network_.out_free(members[p]));
+    planned.push_back({&plan, shape.wire, plan.entered_at(entered_at)});
   }
-  const auto by_class = sum_intervals(*alike_, planned);
+  const StepIntervals by_class = sum_intervals(*alike_, planned);
+  StepIntervals by_position(sums.size(), std::vector<SumInterval>(n));
   for (size_t i = 0; i < sums.size(); ++i)
     for (int p = 0; p < n; ++p)
       by_position[i][p] = by_class[i][planned[i].plan->class_of(p)];
@@ -179,7 +201,7 @@ std::vector<std::vector<SumInterval>> InprocSums::intervals_of(
 }
 
 void InprocSums::solve(std::span<const Open> sums, Ranks members) {
-  const auto intervals = intervals_of(sums, members);
+  const StepIntervals intervals = intervals_of(sums, members);
   for (int p = 0; p < std::ssize(members); ++p) {
     Link& link = links_[members[p]];
     for (size_t i = 0; i < sums.size(); ++i) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "comm/inproc/network.h"
+#include "comm/inproc/sum_correction.h"
 #include "comm/inproc/sum_intervals.h"
 #include "comm/inproc/sum_plan.h"
 #include "comm/modelled_sums.h"
@@ -21,17 +22,21 @@ namespace syncopate::inproc {
 
 // Sums by pairs follow the messages of every member, which is exact, among up
 // to kExactWorld workers or as long as those of all groups take no more than a
-// second. Otherwise they follow as many members of each block as a second is
-// enough for, but at least kFewestClasses of the world's (kFewestOfMany in one
-// of more than kManyWorkers), and 4 of a group's. Under Sums::kRough it is a
-// quarter of a second, and at least kFewestRough. Rings follow every member for
-// 25 ms.
+// second. Otherwise they follow fewer members of each block, at least 4 of a
+// group's: kCorrected of the world's and now and then all, as SumCorrection
+// needs them, or where all take more than ten seconds as many as a second is
+// enough for, but at least kFewestClasses (kFewestOfMany in a world of more
+// than kManyWorkers). Under Sums::kRough it is a quarter of a second, at least
+// kFewestRough, and nothing is corrected. Rings follow every member for 25 ms.
 inline constexpr int64_t kMostMessages = int64_t{1} << 22;
+inline constexpr int64_t kMostCorrected = int64_t{1} << 25;
 inline constexpr int64_t kMostRoughMessages = int64_t{1} << 20;
 inline constexpr int64_t kMostRingMessages = int64_t{1} << 16;
 inline constexpr int64_t kFewestClasses = 256;
 inline constexpr int64_t kFewestOfMany = 128;
 inline constexpr int64_t kFewestRough = 64;
+inline constexpr int64_t kCorrected = 64;
+inline constexpr int kManyWorkers = 4096;
 
 class InprocSums final : public ModelledSums {
  public:
@@ -40,6 +45,7 @@ class InprocSums final : public ModelledSums {
              std::vector<TrafficCounters>& traffic);
 
   bool knows(CollectiveAlgorithm algorithm) const override;
+  double error() const override { return error_; }
   void enter(const Group& group,
              Time at,
              int64_t elems,
@@ -89,12 +95,21 @@ class InprocSums final : public ModelledSums {
   };
 
   Cost& cost_of(const Shape& shape);
-  int classes_of(std::span<const Open> sums) const;
+  // How a step's sums are followed: by how many classes of each block, and
+  // whether SumCorrection corrects that.
+  struct Following {
+    int classes = SumPlan::kEveryMember;
+    bool is_corrected = false;
+    double error = 0.01;
+  };
+  Following following(std::span<const Open> sums) const;
   // Since its members last waited, the group has entered these sums and none
   // enters another before all of them have ended.
   void solve(std::span<const Open> sums, Ranks members);
-  std::vector<std::vector<SumInterval>> intervals_of(std::span<const Open> sums,
-                                                     Ranks members) const;
+  StepIntervals intervals_of(std::span<const Open> sums, Ranks members);
+  StepIntervals followed(std::span<const Open> sums,
+                         Ranks members,
+                         int classes) const;
 
   Network& network_;
   Scheduler& scheduler_;
@@ -102,7 +117,10 @@ class InprocSums final : public ModelledSums {
   const std::optional<Network::AlikeLinks> alike_;
   std::map<Ranks, GroupSums> groups_;
   std::map<Shape, Cost> costs_;
+  // By the first sum of a step and their number.
+  std::map<std::pair<Shape, size_t>, SumCorrection> corrections_;
   std::vector<Link> links_;  // by rank
+  double error_ = 0.01;
 };
 
 }  // namespace syncopate::inproc

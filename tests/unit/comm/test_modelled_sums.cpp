@@ -13,6 +13,7 @@
 
 #include "base/rng.h"
 #include "comm/inproc/inproc_sums.h"
+#include "comm/inproc/sum_correction.h"
 #include "comm/inproc/sum_intervals.h"
 #include "comm/modelled_sums.h"
 #include "comm/world.h"
@@ -246,15 +247,20 @@ TEST(ModelledSums, SumsThatBeginTogetherTakeTheTimeOfTheirMessages) {
 
 // Eight sums over links of 10 Gbit/s, which the members enter in turn in 0.2 s
 // of computing that differ by `spread` between them, drawn by `seed`, and up to
-// `shift_s` later. Returns when the last one ends.
-Time last_end(const inproc::SumPlan& plan,
-              int workers,
-              double spread,
-              uint64_t seed,
-              Time shift_s) {
+// `shift_s` later. `from`: when the last member entered the first sum.
+struct SumsOfStep {
+  Time from = 0;
+  inproc::StepIntervals intervals;
+};
+SumsOfStep step_of(const inproc::SumPlan& plan,
+                   int workers,
+                   double spread,
+                   uint64_t seed,
+                   Time shift_s) {
   constexpr int kSums = 8;
   const inproc::Network::AlikeLinks links{3e-5, 1e-6, 1.25e9};
   std::vector<inproc::PlannedSum> sums;
+  Time from = 0;
   Rng shift(seed, Purpose::kTest, 1, 0);
   for (int i = 0; i < kSums; ++i) {
     std::vector<Time> entered_at;
@@ -263,12 +269,25 @@ Time last_end(const inproc::SumPlan& plan,
       entered_at.push_back(0.2 * (1 + spread * rng.normal()) * (i + 1) / kSums +
                            shift_s * shift.uniform());
     sums.push_back({&plan, Wire::kF32, plan.entered_at(entered_at)});
+    if (i == 0) from = std::ranges::max(entered_at);
   }
+  return {from, inproc::sum_intervals(links, sums)};
+}
+
+Time last_end(const inproc::StepIntervals& step) {
   Time last = 0;
-  for (const auto& intervals : inproc::sum_intervals(links, sums))
+  for (const auto& intervals : step)
     for (const inproc::SumInterval& interval : intervals)
       last = std::max(last, interval.end);
   return last;
+}
+
+Time last_end(const inproc::SumPlan& plan,
+              int workers,
+              double spread,
+              uint64_t seed,
+              Time shift_s) {
+  return last_end(step_of(plan, workers, spread, seed, shift_s).intervals);
 }
 
 // The error of the end by classes of members. Which of two messages comes first
@@ -409,6 +428,40 @@ TEST(ModelledSums, ManyStepsOfClassesTakeTheTimeOfAllMembers) {
             << " classes";
       }
     }
+}
+
+// As InprocSums does it in worlds where it does not follow all members.
+TEST(ModelledSums, CorrectedStepsTakeTheTimeOfAllMembers) {
+  using inproc::SumPlan;
+  constexpr int kSteps = 24;
+  const int workers = 1100;
+  const auto plan = [&](int classes) {
+    return SumPlan::make(CollectiveAlgorithm::kButterfly, workers, 3'000'000,
+                         classes);
+  };
+  const SumPlan all = plan(SumPlan::kEveryMember);
+  const SumPlan few = plan(inproc::kCorrected);
+  inproc::SumCorrection correction;
+  Time exact = 0, by_few = 0, corrected = 0;
+  for (uint64_t seed = 1; seed <= kSteps; ++seed) {
+    const auto of_all = step_of(all, workers, 0.05, seed, 0);
+    auto of_few = step_of(few, workers, 0.05, seed, 0);
+    exact += last_end(of_all.intervals);
+    by_few += last_end(of_few.intervals);
+    if (correction.is_due()) {
+      EXPECT_EQ((seed - 1) % inproc::SumCorrection::kPeriod, 0);
+      correction.learn(of_all.from, of_all.intervals, of_few.intervals);
+      corrected += last_end(of_all.intervals);
+      continue;
+    }
+    correction.apply(of_all.from, of_few.intervals);
+    corrected += last_end(of_few.intervals);
+  }
+  fmt::print("{} classes: {} steps are off by {:+.4f}, corrected by {:+.4f}\n",
+             inproc::kCorrected, kSteps, by_few / exact - 1,
+             corrected / exact - 1);
+  EXPECT_LT(std::abs(corrected / exact - 1), 0.01);
+  EXPECT_LT(by_few, corrected);
 }
 
 // Every message that a followed member awaits has one sender, which is another
