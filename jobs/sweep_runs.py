@@ -127,6 +127,11 @@ def read_outcome(sweep, job):
                    f"/eval: {where}.metric must be what the runs measure")
 
 
+def has_left(folder):
+    """Whether a run or a simulation has left anything behind (folder_of)."""
+    return os.path.exists(folder) or os.path.exists(folder + ".h5")
+
+
 def earlier(sweep):
     """The contents of sweep.json: the runs of earlier starts."""
     path = os.path.join(sweep.directory, "sweep.json")
@@ -134,7 +139,7 @@ def earlier(sweep):
         with open(path, encoding="utf-8") as file:
             known = json.load(file)
         known["runs"] = {name: keys for name, keys in known["runs"].items()
-                         if os.path.exists(os.path.join(sweep.directory, name))}
+                         if has_left(os.path.join(sweep.directory, name))}
         if known["runs"]:
             return known
     except FileNotFoundError:

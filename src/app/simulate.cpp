@@ -1,6 +1,8 @@
 // syncopate simulate INPUT.ini: what a run would take on the cluster that its
 // input describes ([compute], [network], [stragglers]). Schemes, messages and
 // clocks are those of a run; nothing is trained.
+#include <algorithm>
+
 #include "app/commands.h"
 #include "app/provenance.h"
 #include "base/clock.h"
@@ -41,11 +43,17 @@ void report(Log& log,
            counted(std::ssize(workers), "worker"), engine.options.sync.scheme);
   log.line("time       {:.9g} s, when the last worker ends", all.ended_at);
   log.line("throughput {:.6g} samples/s", all.samples / all.ended_at);
-  log.line("compute    {:.6g} s per step of a worker", all.compute_s / steps);
+  const ComputeOptions& compute = engine.options.compute;
+  log.line("compute    {:.6g} s per step of a worker{}", all.compute_s / steps,
+           compute.update_s > 0
+               ? fmt::format(", then {:.6g} s for the update", compute.update_s)
+               : "");
   log.line(
       "exposed    {:.6g} s per step blocked on communication, of which {:.6g} "
       "s waiting for peers",
-      all.sync.exposed_s / steps, all.sync.wait_s / steps);
+      all.sync.exposed_s / steps,
+      // Sums of times differ in their last digits.
+      all.sync.wait_s < 1e-12 * all.ended_at ? 0.0 : all.sync.wait_s / steps);
   log.line("overlapped {:.6g} s of communication per step",
            all.sync.overlapped_s / steps);
   log.line("sent       {} per step in {:.1f} messages",
@@ -122,17 +130,33 @@ void print_assumptions(Log& log, const ParsedInput& input) {
   };
   if (!input.given.contains("compute.trace"))
     note("compute.step_s", "forward and backward passes take 1 s");
-  note("network.mbit_s", "messages take no time on the links");
+  const NetworkOptions& network = input.options.network;
+  const bool takes_time =
+      std::ranges::any_of(network.latency_us,
+                          [](double us) { return us > 0; }) ||
+      network.message_us > 0 || network.group > 0;
+  note("network.mbit_s", takes_time ? "the workers' own links are not a limit"
+                                    : "messages take no time on the links");
 }
 
 // At the start, because a simulation may take long.
-void check_output(const fs::path& path) {
+void check_output(const fs::path& path, const fs::path& input) {
   if (path.extension() != ".h5")
     fail(ExitCode::kUsage, "--output={}: expected a name ending in .h5",
          path.string());
   const fs::path folder = path.parent_path();
   if (!folder.empty() && !fs::is_directory(folder))
     fail(ExitCode::kCannotCreate, "{}: no such folder", folder.string());
+  std::error_code unknown;
+  if (fs::equivalent(path, input, unknown))
+    fail(ExitCode::kCannotCreate, "{}: is the input", path.string());
+  // As in RunDirectory.
+  if (path.filename() == "results.h5" && fs::exists(path) &&
+      fs::exists(folder / "input.ini"))
+    fail(ExitCode::kCannotCreate,
+         "{}: are the results of a run, which a simulation must not replace: "
+         "give another --output",
+         path.string());
 }
 
 // Whether to send every message of a sum (--sums=sent).
@@ -160,7 +184,7 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
     check_simulation(*engine);
     if (const auto output = line.options.find("output");
         output != line.options.end())
-      check_output(output->second);
+      check_output(output->second, line.only_argument("INPUT.ini"));
     if (engine->options.output.trace == Tracing::kOn)
       make_folder(RunDirectory(engine->options, engine->workers));
   });

@@ -15,7 +15,6 @@ namespace {
 
 constexpr const char* kFormat = "syncopate results";
 constexpr int64_t kFormatVersion = 1;
-constexpr const char* kAxis = "step";    // of every table
 constexpr double kCommitEvery_s = 10;    // maximum staleness for readers
 constexpr double kCommitShare = 0.01;    // of the run's time
 constexpr double kMaxExact = 1LL << 53;  // integers that a double holds exactly
@@ -23,7 +22,8 @@ constexpr double kMaxExact = 1LL << 53;  // integers that a double holds exactly
 void write_column(Hdf5Writer& file,
                   const std::string& group,
                   const Column& column,
-                  int64_t rows) {
+                  int64_t rows,
+                  const std::string& axis) {
   const std::string name = group + "/" + column.name;
   std::vector<int64_t> dims = {rows};
   if (column.width > 0) dims.push_back(column.width);
@@ -40,22 +40,18 @@ void write_column(Hdf5Writer& file,
   file.attribute(name, "units", column.unit);
   file.attribute(name, "description", column.description);
   file.attribute(name, "depends_on_clock", int64_t{column.is_time});
-  file.label(name, 0, kAxis);
+  file.label(name, 0, axis);
   if (column.width > 0) file.label(name, 1, column.across);
 }
 
-// Makes the table's steps the scale of all its other columns.
+// Makes the table's first column, a step or a rank, the scale of all others.
 void write_scales(Hdf5Writer& file,
                   const std::string& group,
                   const std::vector<Column>& columns) {
-  const auto is_axis = [](const Column& column) {
-    return column.name == kAxis;
-  };
-  if (std::ranges::none_of(columns, is_axis)) return;
   for (const Column& column : columns)
-    if (!is_axis(column))
+    if (column.name != columns.front().name)
       file.scale(group + "/" + column.name, 0,
-                 fmt::format("{}/{}", group, kAxis));
+                 fmt::format("{}/{}", group, columns.front().name));
 }
 
 void read_column(const Hdf5Reader& file,
@@ -205,7 +201,8 @@ void Results::write(const fs::path& temporary) const {
     if (!table.description().empty())
       file.attribute(group, "description", table.description());
     for (const Column& column : table.columns())
-      write_column(file, group, column, table.rows());
+      write_column(file, group, column, table.rows(),
+                   table.columns().front().name);
     write_scales(file, group, table.columns());
   }
   file.make_group("provenance");

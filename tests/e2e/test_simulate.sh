@@ -220,6 +220,22 @@ grep -q 'expected a name ending in .h5' err || fail "not HDF5: $(cat err)"
 expect_code 0 "$SYNCOPATE" simulate small.ini --output=x.h5
 expect_code 0 "$SYNCOPATE" inspect x.h5
 grep -q '^  simulation: scheme bsp' out || fail "inspect: $(head -n 3 out)"
+# What is not a simulation's is not overwritten.
+expect_code 0 "$SYNCOPATE" train small.ini --run.name=kept --run.steps=2
+kept=$(sha256sum runs/kept/results.h5)
+expect_code 73 "$SYNCOPATE" simulate small.ini --output=runs/kept/results.h5
+grep -q 'results.h5: are the results of a run' err || fail "a run's: $(cat err)"
+[[ $(sha256sum runs/kept/results.h5) == "$kept" ]] || fail "a run's results changed"
+cp small.ini input.h5
+expect_code 73 "$SYNCOPATE" simulate input.h5 --output=input.h5
+cmp -s small.ini input.h5 || fail "a simulation replaced its input"
+# The update counts; and links that only delay are no free ones.
+expect_code 0 "$SYNCOPATE" simulate "$SOURCE_DIR/inputs/smoke.ini" --compute.step_s=0.01 \
+  --compute.update_s=0.02 --network.latency_us=1000
+grep -q '^compute .* per step of a worker, then 0.02 s for the update$' out ||
+  fail "update: $(cat out)"
+grep -q "mbit_s is not given: the workers' own links are not a limit" out ||
+  fail "latency only: $(cat out)"
 read -ra two <<<"$(ranks 2)"
 expect_code 64 "${two[@]}" "$SYNCOPATE" simulate small.ini
 grep -q "^error: simulate: " err || fail "$(cat err)"

@@ -330,6 +330,18 @@ expect_code 65 sweep points.sweep --jobs=2
 shows '^points: validated 20 of 22 variants$' "$scratch/out"
 shows '^error: variant fast-steps-0: .*local_sgd.steps' "$scratch/err"
 [[ ! -e points ]] || fail "simulations started with a bad point among them"
+
+# Simulations leave a file instead of a folder; another sweep must not take it.
+sed -i '/^local_sgd.steps/d; s/= 10 20 30 40 50/= 10/; s/= 2 4 6/= 2/' points.sweep
+expect_code 0 sweep points.sweep --jobs=2
+sed -i 's/step_s=0.2/step_s=0.3/' points.sweep
+refuses 65 'slow-mbit_s-10-seed1: compute.step_s was 0.2, is 0.3 now: remove' points.sweep
+sed -i 's/step_s=0.3/step_s=0.2/' points.sweep
+cp base.ini saved.ini
+echo '[compute]
+update_s = 1' >>base.ini
+refuses 65 'holds runs of another version of base.ini' points.sweep
+mv saved.ini base.ini
 # What would be unfair, and slips.
 refuse_line() { # refuse_line PATTERN SED-COMMAND
   sed "$2; s/= swept/= elsewhere/" tiny.sweep >wrong.sweep

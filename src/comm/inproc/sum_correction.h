@@ -1,8 +1,9 @@
 // Corrects the times of concurrent sums by pairs of which a few members are
 // followed. A step waits for the last of many paths of messages, of which those
-// members have fewer: followed alone, steps end too early, by 1 to 5%. In one
-// step of kPeriod all members are followed as well; how much later that step
-// ends stretches the others.
+// members have fewer: followed alone, steps end too early, by 1 to 5%. In the
+// first steps and one of kPeriod all members are followed as well; how much
+// later those steps end together stretches the others. (A single step ends by
+// up to 5% later or earlier.)
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,11 +19,12 @@ using StepIntervals = std::vector<std::vector<SumInterval>>;
 
 class SumCorrection {
  public:
-  static constexpr int64_t kPeriod = 8;
+  static constexpr int64_t kFirst = 4, kPeriod = 6;
 
-  // Whether all members are to be followed in the next step: from the first on,
-  // in each kPeriod-th.
-  bool is_due() const { return num_steps_ % kPeriod == 0; }
+  // Whether all members are to be followed in the next step.
+  bool is_due() const {
+    return num_steps_ < kFirst || num_steps_ % kPeriod == 0;
+  }
   // Compares both ways of following a step. `from`: when its last member
   // entered the first sum, before which nothing ends.
   void learn(Time from, const StepIntervals& all, const StepIntervals& few);
