@@ -96,6 +96,15 @@ std::vector<int64_t> ResizedState::of_workers(const std::string& name) {
   return all;
 }
 
+template <typename Number>
+void ResizedState::add_of_all(const std::string& name, std::span<Number> v) {
+  for (const auto& own : files_->own) {
+    const std::vector<Number> theirs = own->template read<Number>(name);
+    for (size_t i = 0; i < std::min(theirs.size(), v.size()); ++i)
+      v[i] += theirs[i];
+  }
+}
+
 void ResizedState::load(const std::string& name, std::span<float> v) {
   if (is_of_model(name) ? !has_model_ : is_averaged(name) || is_common(name))
     read_tensor(name, v);
@@ -115,6 +124,8 @@ void ResizedState::load(const std::string& name, std::span<int64_t> v) {
     v[0] = worker_steps_;
   } else if (name == "since_start/skipped_steps" && rank_ == 0) {
     for (const int64_t steps : of_workers(name)) v[0] += steps;
+  } else if (name.starts_with("since_row/") && rank_ == 0) {
+    add_of_all(name, v);
   } else if (is_common(name) && files_->shared->has_values(name)) {
     files_->shared->take(name, {std::ssize(v)}, v);
   }
@@ -130,11 +141,10 @@ void ResizedState::load(const std::string& name, std::span<double> v) {
     for (size_t i = 0; i < files_->own.size(); ++i)
       v[0] = std::max(v[0], of_file(i, "virtual_s").at(0));
   } else if (name == "since_start/totals" && rank_ == 0) {
-    // Includes what no row has counted yet; only payload is known separately.
     const std::vector<double> totals = of_file(0, "since_start/totals");
     std::copy_n(totals.begin(), std::min(totals.size(), v.size()), v.begin());
-    for (size_t i = 0; i < files_->own.size(); ++i)
-      v[0] += of_file(i, "since_row/samples").at(0);
+  } else if (name.starts_with("since_row/") && rank_ == 0) {
+    add_of_all(name, v);
   } else if (name == "since_start/best" && rank_ == 0 &&
              !files_->own.at(0)->is_younger(name)) {
     const std::vector<double> best = of_file(0, "since_start/best");

@@ -5,7 +5,8 @@
 //   model, residuals, errors, ema   the mean over the workers
 //   momentum, m, v                  likewise; a server's slices are joined
 //   steps, pushes                   worker_steps / M; a shard's updates: all
-//   totals of the recorder          the sum over all, at rank 0
+//   totals of the recorder, and
+//   figures since its last row      the sum over all, at rank 0
 //   virtual clock                   the latest
 //   copies of neighbours, rounds    as when the scheme is entered
 // SPDX-License-Identifier: Apache-2.0
@@ -51,6 +52,9 @@ class ResizedState : public StateVisitor {
 
  private:
   struct Files;
+  // Adds what all workers had counted.
+  template <typename Number>
+  void add_of_all(const std::string& name, std::span<Number> v);
   void load(const std::string& name, std::span<float> v);
   void load(const std::string& name, std::span<int64_t> v);
   void load(const std::string& name, std::span<double> v);

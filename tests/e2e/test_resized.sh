@@ -236,6 +236,24 @@ grep -q "^lr = 0.05" runs/on-second/input.ini && fail "the rate of the other run
   fail "the lengths of the other run were taken"
 # With more workers the steps are fewer: work, not steps, tells which
 # checkpoints are the newest.
+# What was counted since the last row when the run stopped is not lost: samples and
+# bytes are those of 7 steps of 4 workers and of 34 steps of 2.
+counted=(--data.batch=8 --run.log_every=5 --eval.every=0 --sync.scheme=bsp)
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=counted "${counted[@]}" --run.workers=4 \
+  --run.stop_at=7 --run.steps=24
+of_four=$(look counted 'int(r["summary/bytes_sent"][()])')
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=of_two "${counted[@]}" --run.workers=2 \
+  --run.steps=10 --run.stop_at=10
+of_two=$(look of_two 'int(r["summary/bytes_sent"][()])')
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=counted "${counted[@]}" --run.workers=2 \
+  --run.steps=24
+expected="$((of_four + 34 * of_two / 10)) $((of_four + 34 * of_two / 10))"
+# Rows of four workers are in a file of their own.
+found=$(look counted 'int(r["summary/bytes_sent"][()]), sum(
+  int(h5py.File(run + name)["comm/bytes_sent"][()].sum())
+  for name in ["/results-1.h5", "/results.h5"])' | tr -d '(),')
+[[ $found == "$expected" ]] || fail "bytes of summary and rows: $found, expected $expected"
+
 grown=(--run.name=grown --data.batch=8 --checkpoint.every="5 steps" --checkpoint.keep=2)
 expect_code 0 "$SYNCOPATE" train tiny.ini "${grown[@]}" --run.workers=2 --run.stop_at=20
 expect_code 0 "$SYNCOPATE" train tiny.ini "${grown[@]}" --run.workers=8 --run.stop_at=6
