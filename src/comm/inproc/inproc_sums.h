@@ -24,10 +24,11 @@ namespace syncopate::inproc {
 // to kExactWorld workers or as long as those of all groups take no more than a
 // second. Otherwise they follow fewer members of each block, at least 4 of a
 // group's: kCorrected of the world's and now and then all, as SumCorrection
-// needs them, or where all take more than ten seconds as many as a second is
-// enough for, but at least kFewestClasses (kFewestOfMany in a world of more
-// than kManyWorkers). Under Sums::kRough it is a quarter of a second, at least
-// kFewestRough, and nothing is corrected. Rings follow every member for 25 ms.
+// needs them, or where all take more than some eight seconds as many as a
+// second is enough for, but at least kFewestClasses (kFewestOfMany in a world
+// of more than kManyWorkers). Under Sums::kRough it is a quarter of a second,
+// at least kFewestRough, and nothing is corrected. Rings follow every member
+// for 25 ms.
 inline constexpr int64_t kMostMessages = int64_t{1} << 22;
 inline constexpr int64_t kMostCorrected = int64_t{1} << 25;
 inline constexpr int64_t kMostRoughMessages = int64_t{1} << 20;
@@ -95,8 +96,8 @@ class InprocSums final : public ModelledSums {
   };
 
   Cost& cost_of(const Shape& shape);
-  // How a step's sums are followed: by how many classes of each block, and
-  // whether SumCorrection corrects that.
+  // How a step's sums are followed: by how many classes of each block, whether
+  // SumCorrection corrects that, and the error() that remains.
   struct Following {
     int classes = SumPlan::kEveryMember;
     bool is_corrected = false;
