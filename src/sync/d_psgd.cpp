@@ -28,7 +28,7 @@ class DPsgd final : public GossipBase {
   void update(const StepPlan& plan) override {
     step_locally(plan);
     if (size() == 1) return;
-    exchange_.start(neighbour_ranks_, neighbour_ranks_);
+    exchange_.start(receivers_, neighbour_ranks_);
     times_.add(exchange_.finish());
     add_terms(context(), replica().parameters.write(), 1, mixing_);
   }

@@ -1,6 +1,5 @@
 #include "sync/gossip_base.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "compress/message.h"
@@ -45,6 +44,7 @@ GossipBase::GossipBase(const SchemeParts& parts)
   neighbours_ = std::move(row.neighbours);
   for (const Neighbour& neighbour : neighbours_)
     neighbour_ranks_.push_back(neighbour.rank);
+  receivers_ = std::move(row.receivers);
 }
 
 CompressedGossip::CompressedGossip(const SchemeParts& parts)
@@ -64,7 +64,7 @@ void CompressedGossip::send(std::span<const float> x) {
                       {.seed = parts_.seed,
                        .worker = static_cast<uint64_t>(rank()),
                        .step = static_cast<uint64_t>(round_)});
-  exchange_.start(neighbour_ranks_, neighbour_ranks_);
+  exchange_.start(receivers_, neighbour_ranks_);
 }
 
 void CompressedGossip::receive() {

@@ -29,6 +29,7 @@ class GossipBase : public SchemeBase {
   double self_weight_;                 // w_ii
   std::vector<Neighbour> neighbours_;  // j, w_ij
   std::vector<int> neighbour_ranks_;
+  std::vector<int> receivers_;  // the same ranks in the order of sending
 };
 
 // A round sends q_i = Q(x) to all neighbours and receives all their q_j. It may

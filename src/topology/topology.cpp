@@ -1,5 +1,6 @@
 #include "topology/topology.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <Eigen/Eigenvalues>
@@ -28,8 +29,16 @@ MixingRow Topology::row(int rank) const {
   }
   CHECK_MSG(std::abs(sum - 1) <= kTolerance, "{}: row {} sums to {}", kind_,
             rank, sum);
+  if (row.receivers.empty()) {
+    for (const Neighbour& neighbour : row.neighbours)
+      row.receivers.push_back(neighbour.rank);
+    std::ranges::rotate(row.receivers,
+                        std::ranges::upper_bound(row.receivers, rank));
+  }
+  CHECK(row.receivers.size() == row.neighbours.size());
   return row;
 }
+
 // W - J/N has the eigenvalues of W with 0 in place of the 1 that belongs to the
 // consensus vector.
 double Topology::spectral_gap() const {

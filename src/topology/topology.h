@@ -28,6 +28,11 @@ struct Neighbour {
 struct MixingRow {
   double self;  // the diagonal
   std::vector<Neighbour> neighbours;
+  // The neighbours' ranks in the order in which to send to them, so that, where
+  // the graph permits it, no worker receives two messages at once. Empty in a
+  // kind's row: upwards from the worker's own rank, which suits every graph
+  // that looks the same from all ranks.
+  std::vector<int> receivers = {};
 };
 
 // Rows are computed when they are asked for, so that N workers of a process do

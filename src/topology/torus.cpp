@@ -24,8 +24,12 @@ MixingRow row(int workers, int rank) {
   const auto at = [&](int dy, int dx) {
     return (y + dy + height) % height * width + (x + dx + width) % width;
   };
-  return equal_row({rank, at(0, 1), at(0, -1), at(1, 0), at(-1, 0)}, rank,
-                   1.0 / 5.0);
+  const std::vector<int> around = {at(0, 1), at(1, 0), at(-1, 0), at(0, -1)};
+  Entries entries(around.begin(), around.end());
+  entries.insert(rank);
+  MixingRow row = equal_row(entries, rank, 1.0 / 5.0);
+  row.receivers = around;  // all workers in the same direction at a time
+  return row;
 }
 
 }  // namespace

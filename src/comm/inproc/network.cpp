@@ -106,12 +106,16 @@ void Network::pass(Transit& message) {
   const NetworkCost::Link state = state_of(message, hop, begin);
   const Time service =
       message.is_probe_ ? 0 : service_s(message, hop, state.slowdown);
-  // Bytes leave a link no sooner than they reach it.
+  // Bytes leave a link no sooner than they reach it, and evenly until the last.
   const Time end = std::max(begin + service, message.last_);
+  Time first = begin;
+  if (service < message.spread_)
+    first = std::max(end - message.spread_, message.first_);
+  message.spread_ = std::max(service, message.spread_);
   if (message.next_ == 0)
     message.left_ = message.is_probe_ ? message.first_ : end;
   if (!message.is_probe_) link.free = begin + service;
-  message.first_ = begin + latency_s + state.added_s;
+  message.first_ = first + latency_s + state.added_s;
   message.last_ = end + latency_s + state.added_s;
   ++message.next_;
 }

@@ -6,7 +6,9 @@
 // downlink to everybody else. A link carries one message after the other, in
 // the order in which their first bytes reach it. A message is forwarded while
 // it is still arriving (cut-through), and a busy link delays it without holding
-// up the link before it (no back-pressure).
+// up the link before it (no back-pressure). Where messages come in more slowly
+// than the link could carry them, they share it byte by byte: they wait only
+// for what exceeds the link's rate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -40,6 +42,7 @@ class Transit {
   double bytes_ = 0;
   Time latency_s_ = 0;  // behind the link that sends
   Time first_ = 0, last_ = 0, left_ = 0;
+  Time spread_ = 0;  // from the first to the last byte: its slowest link so far
 };
 
 class Network {

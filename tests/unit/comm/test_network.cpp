@@ -112,6 +112,25 @@ TEST(Network, WorkersOfAnIslandShareItsUplink) {
   EXPECT_EQ(arrivals(6, cost, {{0, 4, 128}, {2, 5, 128}}), (Times{1.5, 2.5}));
 }
 
+// An uplink or a downlink with the rate of all its workers together delays
+// none of them; with half of it, half of the messages come half as late again.
+TEST(Network, AFullUplinkDelaysNobody) {
+  NetworkCost cost{0.5, 128};
+  cost.island = 4;
+  cost.inside = {0.125, 1024};
+  const std::vector<Sent> messages = {
+      {0, 4, 128}, {1, 5, 128}, {2, 6, 128}, {3, 7, 128}};
+  cost.uplink_bytes_per_s = 512;
+  EXPECT_EQ(arrivals(8, cost, messages), (Times{1.5, 1.5, 1.5, 1.5}));
+  // Each worker's next message follows at once.
+  std::vector<Sent> twice = messages;
+  twice.insert(twice.end(), messages.begin(), messages.end());
+  EXPECT_EQ(arrivals(8, cost, twice),
+            (Times{1.5, 1.5, 1.5, 1.5, 2.5, 2.5, 2.5, 2.5}));
+  cost.uplink_bytes_per_s = 256;
+  EXPECT_EQ(arrivals(8, cost, messages), (Times{1.5, 1.5, 2, 2.5}));
+}
+
 // Copies from and to the device run at half of the link's rate. They determine
 // the rate but overlap with the transfer.
 TEST(Network, CopiesToTheDeviceAreOnTheWay) {

@@ -251,6 +251,28 @@ TEST(Gossip, HidesMessagesUnderTheNextStep) {
   EXPECT_EQ(clock("deep_squeeze", 0.75), std::vector<double>(4, 5 * 1.75));
 }
 
+// Two messages to one receiver must not meet while another receiver's link is
+// idle: each of a round's messages then takes as long as one alone.
+TEST(Gossip, MessagesOfARoundTakeTurns) {
+  const std::vector<std::pair<std::string, int>> graphs = {
+      {"ring", 2},        {"ring", 3},        {"ring", 8},
+      {"ring", 9},        {"complete", 5},    {"complete", 8},
+      {"exponential", 6}, {"exponential", 8}, {"exponential", 13},
+      {"torus", 9},       {"torus", 12},      {"torus", 20},
+  };
+  for (const auto& [kind, workers] : graphs) {
+    ToyRun run = test::quick_run_of("d_psgd");
+    run.sync.topology.kind = kind;
+    run.steps = 4;
+    const double bytes = 4.0 * (7 + 1 + 40);
+    const auto clock =
+        test::train_toy(workers, run, {.bytes_per_s = bytes}).clock;
+    const int degree = make_topology(run.sync.topology, workers).scaling(0) - 1;
+    for (const double end : clock)
+      EXPECT_NEAR(end, 4 * (1 + degree), 1e-9) << kind << " of " << workers;
+  }
+}
+
 // One slow step of worker 0 delays a worker `distance` steps later, and one
 // step later than that if messages overlap with the next step.
 TEST(Gossip, ASlowWorkerDelaysOnlyAsTheGraphSays) {
