@@ -282,8 +282,12 @@ void Recorder::finish(const Position& at,
   Totals totals = totals_;
   totals.trained_s = clock_.since_start_s();
   const Table& train = results_->table("train");
-  if (train.rows() > 0)
-    totals.virtual_s = train.column("virtual_s").values.back();
+  if (train.rows() > 0) {
+    const std::vector<double>& virtual_s = train.column("virtual_s").values;
+    totals.virtual_s = virtual_s.back();
+    totals.is_partly_virtual =
+        std::ranges::any_of(virtual_s, [](double s) { return std::isnan(s); });
+  }
   double samples = 0;  // since this start
   std::vector<EndFigures> by_worker;
   for (const std::vector<std::byte>& bytes : all) {

@@ -165,6 +165,7 @@ class Recorder {
     // At the end of the run.
     double skipped = 0, trained_s = 0, samples_per_s = 0;
     double virtual_s = 0;  // of the last worker; 0 or NaN: no virtual clock
+    bool is_partly_virtual = false;  // some rows were written under MPI
   };
   void log_end(const Position& at,
                const std::string& how,

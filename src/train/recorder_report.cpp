@@ -289,14 +289,16 @@ void Recorder::log_end(const Position& at,
     log.line("  {:<28} {:>10.3f} {:>10.3f} {:>10.3f}", name, low,
              sum / static_cast<double>(by_worker.size()), high);
   }
-  log.line("  training {} of {} on this machine, {:.0f} samples/s{}",
-           human_seconds(totals.trained_s),
-           human_seconds(monotonic_s() - session_.started_s()),
-           totals.samples_per_s,
-           totals.virtual_s > 0
-               ? fmt::format("; the whole run took {:.1f} s of virtual time",
-                             totals.virtual_s)
-               : std::string());
+  log.line(
+      "  training {} of {} on this machine, {:.0f} samples/s{}",
+      human_seconds(totals.trained_s),
+      human_seconds(monotonic_s() - session_.started_s()), totals.samples_per_s,
+      totals.virtual_s > 0
+          ? fmt::format(
+                "; the whole run took {:.1f} s of virtual time{}",
+                totals.virtual_s,
+                totals.is_partly_virtual ? ", which stood still under MPI" : "")
+          : std::string());
   log.line(
       "  the whole run sent, all workers: {} in {:.0f} messages, control "
       "{}{}",
@@ -329,7 +331,10 @@ void Recorder::summarize(const std::string& how,
       "the whole run if it took no step)");
   if (totals.virtual_s > 0)
     results_->summary("virtual_s", totals.virtual_s, "s",
-                      "virtual time of the last worker");
+                      totals.is_partly_virtual
+                          ? "virtual time of the last worker, without its "
+                            "steps under MPI"
+                          : "virtual time of the last worker");
   results_->summary("bytes_sent", totals.bytes, "byte",
                     "payload bytes sent by all workers");
   results_->summary("messages_sent", totals.messages, "1",

@@ -389,11 +389,12 @@ void WorkerStep::visit_state(StateVisitor& visitor) {
   visit_number(visitor, Owner::kWorker, "rate", rate_);
 }
 
-// Wall clocks are not part of the state.
+// Wall clocks are not part of the state. The virtual clock stands still during
+// steps under MPI.
 void WorkerStep::visit_clock(StateVisitor& visitor) {
-  double virtual_s = is_virtual_ ? ended_at_ : 0;
+  Time& virtual_s = is_virtual_ ? ended_at_ : virtual_before_mpi_s_;
   visit_number(visitor, Owner::kWorker, "virtual_s", virtual_s);
-  ended_at_ = is_virtual_ ? virtual_s : 0;
+  if (!is_virtual_) ended_at_ = 0;
   LinkClocks taken_until_s = endpoint_.link_clocks();
   visitor.visit(Owner::kWorker, "links/taken_until_s",
                 std::span<double>(taken_until_s));

@@ -200,6 +200,7 @@ class WorkerStep {
   double slept_s_ = 0;  // of its compute_s
   double rate_ = 0;
   Time ended_at_ = 0;
+  Time virtual_before_mpi_s_ = 0;  // not virtual: what an earlier process took
   double longest_s_ = 0;
   int64_t steps_of_process_ = 0;
   int64_t paused_for_ = -1;  // its own count

@@ -114,6 +114,29 @@ train inproc2 other --run.seed=2
 python "$here/compare_runs.py" runs/whole runs/other >/dev/null &&
   fail "the comparison sees no difference between two seeds"
 
+# The virtual clock stands still under MPI, and continues after it.
+clock=(--compute.step_s=0.5 --network.mbit_s=100 --run.log_every=1)
+train inproc2 whole_clock "${clock[@]}"
+grep -q ' took [0-9.]* s of virtual time$' out || fail "$(cat out)"
+train inproc2 clock "${clock[@]}" --run.stop_at=7
+train mpi2 clock --run.log_every=1 --run.stop_at=13
+train inproc2 clock "${clock[@]}"
+grep -q ' of virtual time, which stood still under MPI$' out ||
+  fail "a virtual clock without its steps under MPI: $(cat out)"
+python - <<'PY' || fail "the virtual clock did not continue"
+import h5py, numpy
+of = {}
+for run in "clock", "whole_clock":
+    with h5py.File(f"runs/{run}/results.h5") as file:
+        of[run] = file["train/virtual_s"][:]
+whole, clock = of["whole_clock"], of["clock"]
+assert len(clock) == len(whole) == 20, (len(clock), len(whole))
+step_s = numpy.diff(whole)
+assert numpy.isnan(clock[7:13]).all() and not numpy.isnan(clock[[6, 13]]).any()
+numpy.testing.assert_allclose(clock[13] - clock[6], step_s[12], rtol=1e-9)
+numpy.testing.assert_allclose(numpy.diff(clock[13:]), step_s[13:], rtol=1e-9)
+PY
+
 # Everything that has a state or a clock of its own: dropout, a validation
 # split, recomputed statistics, costs of messages, unlike workers.
 sed -e 's/^family = .*/family = wrn\nform = pre\ndropout = 0.3/' \
