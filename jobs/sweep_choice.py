@@ -112,10 +112,15 @@ def run_script(name, *arguments):
                        f"{done.returncode}")
 
 
-def edge_notes(sweep):
-    """A line for each variant whose best value is at the edge of its grid."""
+def notes_on_choice(sweep):
+    """A line for each variant that has no value, and so no final runs, or whose
+    best value is at the edge of its grid."""
     notes = []
-    for variant, value in choose(sweep)[0].items():
+    best, remarks = choose(sweep)
+    for variant, value in best.items():
+        if value is None:
+            notes.append(f"note: {variant} is not compared: {sweep.key}: "
+                         f"{remarks[variant]}")
         if not value:
             continue
         means = means_of(sweep, variant, values_of(sweep, variant))
@@ -162,7 +167,7 @@ def conclude(sweep, jobs):
                          str(target), "-o", written[-1]])
     for command in commands:
         run_script(*command)
-    notes = edge_notes(sweep)
+    notes = notes_on_choice(sweep)
     put_first(table, [f"- {note}" for note in notes])
     print("\n".join(["written: " + " ".join(written), *notes]), flush=True)
     run_script(*compare)  # ends with the verdict

@@ -96,9 +96,12 @@ def beyond(sweep, variant, values, edge):
 
 
 def edges_to_follow(sweep, means):
-    """The best values that are at an edge and better than their neighbour."""
+    """The best values that are at an edge and better than their neighbour; the
+    smallest value if all of them diverged."""
     if not sweep.extends:
         return []
+    if len(means) > 1 and not best_values(sweep, means):
+        return [min(means, key=float)]
     pairs = [(value, neighbour_of(means, value))
              for value in best_values(sweep, means)]
     return [value for value, neighbour in pairs if neighbour is not None
@@ -140,8 +143,11 @@ def is_at_edge(sweep, means, best):
 
 def remark_on(sweep, means, best):
     """What the user should know of the best one of a variant's values."""
+    added = len(means) - len(sweep.grid)
+    times = {1: "once", 2: "twice"}.get(added, f"{added} times")
+    extended = f", which was extended {times}" if added else ""
     if best is None:
-        return "diverges with every value of the grid"
+        return f"diverges with every value of the grid{extended}"
     if is_flat(sweep, means):
         return "flat: all values are equally good"
     told = []
@@ -152,10 +158,7 @@ def remark_on(sweep, means, best):
     if is_at_limit(sweep, means, best):
         told.append("at the limit of the key")
     if is_at_edge(sweep, means, best):
-        added = len(means) - len(sweep.grid)
-        times = {1: "once", 2: "twice"}.get(added, f"{added} times")
-        told.append("at the edge of the grid" + (
-            f", which was extended {times}" if added else ""))
+        told.append(f"at the edge of the grid{extended}")
     return "; ".join(told)
 
 

@@ -18,18 +18,17 @@ before they reached it are censored (target.py). The last line is a verdict:
 the best group, those that the runs cannot tell apart from it, and those that
 are left out (verdict.py).
 """
-import os
+import math
 import sys
 from collections import defaultdict
 
 import packages  # noqa: F401, says which package is missing
 
 import target as targets
-from exit_codes import CANNOT_CREATE
 from groups import NEUTRAL, common_limit, grouped, interval, metric_of, \
     refuse_unlike, shown_metric, unknown_key, with_interval
 from run_reader import open_runs, print_markdown, print_table
-from script import Parser, RunError, run_main
+from script import Parser, RunError, run_main, whole_file
 from verdict import SEPARABLE, SEPARABLE_TIMES, verdict
 
 
@@ -89,8 +88,9 @@ def group_row(label, runs, metric):
             quantity(last("train", "time_s")),
             quantity(last("train", "virtual_s", [
                 run for run in whole if run.has_virtual_time()])),
-            quantity([sent.mean() / 1e6 for sent in (
-                run.per_worker("bytes_sent") for run in whole) if len(sent)])]
+            quantity([sent / 1e6 for sent in (
+                run.mean_per_worker("bytes_sent") for run in whole)
+                      if not math.isnan(sent)])]
 
 
 def notes(groups):
@@ -183,12 +183,8 @@ def main(arguments):
     if not options.output:
         write(groups, options, target, None)
         return 0
-    try:
-        with open(options.output, "w", encoding="utf-8") as file:
-            write(groups, options, target, file)
-    except OSError as error:
-        raise RunError(CANNOT_CREATE, f"{options.output}: "
-                       f"{os.strerror(error.errno)}") from None
+    with whole_file(options.output) as file:
+        write(groups, options, target, file)
     return 0
 
 

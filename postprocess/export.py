@@ -10,7 +10,6 @@ runs follow each other in one table with a column `run` before the others. As
 json, several runs are a list of objects with a member "run".
 """
 import csv
-import io
 import json
 import math
 import os
@@ -19,9 +18,9 @@ import sys
 import packages  # noqa: F401, says which package is missing
 import numpy as np
 
-from exit_codes import BAD_INPUT, CANNOT_CREATE, USAGE
+from exit_codes import BAD_INPUT, USAGE
 from run_reader import open_runs
-from script import Parser, RunError, run_main
+from script import Parser, RunError, run_main, whole_file
 
 # Schemes whose workers may take different numbers of steps within a row.
 FREE_RUNNING = {"asp", "ssp", "esync", "sync_switch"}
@@ -174,13 +173,8 @@ def main(arguments):
     if options.output == "-":
         write(runs, kind, table, sys.stdout)
         return 0
-    text = io.StringIO(newline="")
-    write(runs, kind, table, text)  # fails, if at all, before a file is there
-    try:
-        with open(options.output, "w", encoding="utf-8", newline="") as file:
-            file.write(text.getvalue())
-    except OSError as error:
-        raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
+    with whole_file(options.output) as file:
+        write(runs, kind, table, file)
     return 0
 
 

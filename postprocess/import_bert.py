@@ -42,8 +42,8 @@ from argparse import RawDescriptionHelpFormatter
 import packages  # noqa: F401, says which package is missing
 import numpy as np
 
-from exit_codes import BAD_INPUT, CANNOT_CREATE, INPUT_MISSING, USAGE
-from script import Parser, RunError, run_main
+from exit_codes import BAD_INPUT, INPUT_MISSING, USAGE
+from script import Parser, RunError, run_main, whole_file
 
 MAX_HEADER_BYTES = 100_000_000  # the limit of the format's reference reader
 TORCH_ENDS = (".bin", ".pt", ".pth")
@@ -267,21 +267,10 @@ def write(output, found, shapes, path):
                         "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # so that values are aligned
-    temporary = output + ".tmp"
-    try:
-        with open(temporary, "wb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for name, shape in shapes.items():
-                file.write(values_of(found, name, shape, path).data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, output)
-    except OSError as error:
-        raise RunError(CANNOT_CREATE,
-                       f"{output}: {error.strerror or error}") from None
-    finally:
-        if os.path.exists(temporary):
-            os.remove(temporary)
+    with whole_file(output, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name, shape in shapes.items():
+            file.write(values_of(found, name, shape, path).data)
     return len(text) + 8 + end
 
 

@@ -23,11 +23,11 @@ import numpy as np
 import plot_means
 import plot_runs
 import target as targets
-from exit_codes import BAD_INPUT, CANNOT_CREATE
+from exit_codes import BAD_INPUT
 from plot_runs import AXES, x_values
 from run_reader import in_words, open_runs
-from script import Parser, RunError, run_main
-from styles import legend_above, prepare, scheme_of, styles_of
+from script import Parser, RunError, run_main, whole_file
+from styles import legend_above, prepare, save, scheme_of, styles_of
 
 
 def part_of(run, name):
@@ -82,7 +82,7 @@ def draw_column(plt, runs, name, axis, path):
                               most=8)
         figure.set_figheight(4 + legend)
         figure.get_layout_engine().set(rect=(0, 0, 1, 4 / (4 + legend)))
-    figure.savefig(path, dpi=150)
+    save(figure, path)
 
 
 def write_data(runs, options):
@@ -100,8 +100,7 @@ def write_data(runs, options):
             for x_value, y_value in zip(x, y)]
     else:
         rows = plot_runs.points_of(runs)
-    rows = list(rows)  # fails, if at all, before the file is opened
-    with open(options.output, "w", encoding="utf-8", newline="") as file:
+    with whole_file(options.output) as file:
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
@@ -110,7 +109,7 @@ def draw(runs, options):
         figure = targets.figure_of(
             prepare(), runs, options.by,
             targets.target_of(runs, options.target))
-        figure.savefig(options.output, dpi=150)
+        save(figure, options.output)
     elif options.by:
         plot_means.draw(prepare(), runs, options.by, options.output)
     elif options.column:
@@ -150,13 +149,10 @@ def main(arguments):
         raise RunError(BAD_INPUT, f"{options.output}: the name must end in "
                        f"{' or '.join(accepted)}")
     runs = open_runs(options.runs)
-    try:
-        if options.data_only:
-            write_data(runs, options)
-        else:
-            draw(runs, options)
-    except OSError as error:
-        raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
+    if options.data_only:
+        write_data(runs, options)
+    else:
+        draw(runs, options)
     return 0
 
 

@@ -10,7 +10,7 @@ from groups import common_clock, grouped, interval, lacking, metric_of, \
     refuse_unlike, shown_metric
 from run_reader import METRICS, in_words
 from styles import TIMES, label_log_axis, legend_above, mark_divergence, \
-    scheme_of, styles_of
+    save, scheme_of, styles_of
 
 MOST_IN_ONE = 8     # lines whose bands may be in one panel,
 MOST_IN_STACK = 2   # bands on top of each other,
@@ -246,5 +246,5 @@ def draw(plt, runs, by, path):
             "bytes": (curve["bytes"] / 1e6, curve["y"], low, high),
             "runs": curve["runs"]}
     name = f"evaluation {in_words(shown_metric(runs, metric))}"
-    figure_of(plt, lines, schemes, (TIMES[clock], name),
-              possible).savefig(path, dpi=150)
+    figure = figure_of(plt, lines, schemes, (TIMES[clock], name), possible)
+    save(figure, path)

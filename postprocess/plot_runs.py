@@ -7,7 +7,7 @@ import numpy as np
 
 from run_reader import METRICS, in_words
 from styles import GREEN, PARTS, TIMES, legend_above, mark_divergence, \
-    prepare, scheme_of, styles_of, width_in
+    prepare, save, scheme_of, styles_of, width_in
 
 AXES = {"steps": "steps (worker_steps / workers)",
         "samples": "training samples seen", **TIMES}
@@ -64,9 +64,19 @@ def rows_of(runs):
 
 def time_parts(run):
     """Seconds by part, for one bar per worker."""
-    compute, exposed = run.per_worker("compute_s"), run.per_worker("exposed_s")
-    wait = run.per_worker("wait_s")
-    if not len(wait):
+    return parts_of(*(run.per_worker(name) for name in (
+        "compute_s", "exposed_s", "wait_s")))
+
+
+def mean_time_parts(run):
+    """The same as means over the workers, of whom there may have been more or
+    fewer in some rows."""
+    return parts_of(*(run.mean_per_worker(name) for name in (
+        "compute_s", "exposed_s", "wait_s")))
+
+
+def parts_of(compute, exposed, wait):
+    if not np.size(wait):
         wait = np.zeros_like(exposed)
     wait = np.nan_to_num(wait)  # NaN: NCCL, which does not separate the two
     return {"compute": compute, "communication": exposed - wait,
@@ -100,8 +110,8 @@ def bars_of(runs, per_worker):
             bars += [(f"{whose}worker {w}", {k: v[w] for k, v in parts.items()},
                       hidden[w]) for w in range(count)]
         else:
-            bars.append((run.label, {k: v.mean() for k, v in parts.items()},
-                         hidden.mean()))
+            bars.append((run.label, mean_time_parts(run), np.nan_to_num(
+                run.mean_per_worker("overlapped_s"))))
     return bars
 
 
@@ -286,4 +296,5 @@ def figure_of(plt, runs, per_worker):
 
 
 def draw(runs, path, per_worker):
-    figure_of(prepare(), runs, per_worker).savefig(path, dpi=150)
+    figure = figure_of(prepare(), runs, per_worker)
+    save(figure, path)

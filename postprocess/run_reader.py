@@ -109,6 +109,15 @@ class Run:
         # NaN: the worker was absent in some rows.
         return np.nansum(values, axis=0) if values.ndim == 2 else np.empty(0)
 
+    def mean_per_worker(self, name):
+        """A /comm column summed over its rows, in each of which it is the mean
+        over the workers there were; NaN without such a column."""
+        values = self.column("comm", name)
+        if values.ndim != 2:
+            return float("nan")
+        there = ~np.isnan(values).all(axis=1)
+        return np.nanmean(values[there], axis=1).sum()
+
     def sent_per_worker(self, worker_steps):
         """Payload bytes sent until each of `worker_steps`, mean over workers:
         the rows of /comm up to there, and a part of the next in proportion."""

@@ -21,10 +21,10 @@ from collections import Counter, defaultdict
 import packages  # noqa: F401, says which package is missing
 import numpy as np
 
-from exit_codes import BAD_INPUT, CANNOT_CREATE
+from exit_codes import BAD_INPUT
 from run_reader import open_simulation
-from script import Parser, RunError, run_main
-from styles import label_log_axis, prepare, styles_of
+from script import Parser, RunError, run_main, whole_file
+from styles import label_log_axis, prepare, save, styles_of
 
 # Keys that are not what a simulation is about, or follow from sync.scheme.
 OTHER = ("run.name", "run.directory", "run.seed", "run.threads", "run.steps",
@@ -183,7 +183,7 @@ def draw(runs, keys, path):
                            bottom=0.48 / height, wspace=0.1, hspace=0.09,
                            top=1 - names_height / height)
     figure.align_ylabels()
-    figure.savefig(path, dpi=200)
+    save(figure, path, dpi=200)
 
 
 def main(arguments):
@@ -203,16 +203,11 @@ def main(arguments):
         raise RunError(BAD_INPUT, "the simulations of a scheme differ in no "
                        "key with a number: nothing to draw over")
     note_left_out(runs, keys)
-    try:
-        if options.data_only:
-            rows = list(rows_of(runs, keys))
-            with open(options.output, "w", encoding="utf-8",
-                      newline="") as file:
-                csv.writer(file, lineterminator="\n").writerows(rows)
-        else:
-            draw(runs, keys, options.output)
-    except OSError as error:
-        raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
+    if not options.data_only:
+        draw(runs, keys, options.output)
+        return 0
+    with whole_file(options.output) as file:
+        csv.writer(file, lineterminator="\n").writerows(rows_of(runs, keys))
     return 0
 
 

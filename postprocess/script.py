@@ -1,11 +1,12 @@
 """What every script has in common: its parser, the errors that the user can
-fix, and how they end it, with one line and an exit code.
+fix, how they end it, with one line and an exit code, and how it writes files.
 """
 import argparse
+import contextlib
 import os
 import sys
 
-from exit_codes import USAGE
+from exit_codes import CANNOT_CREATE, USAGE
 
 
 class RunError(Exception):
@@ -21,6 +22,34 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message):
         raise RunError(USAGE, f"{message} (--help)")
+
+
+@contextlib.contextmanager
+def whole_file(path, mode="w"):
+    """A new file that takes the place of `path` once it is complete. If that
+    fails, `path` stays as it was and a RunError says why. What is not a regular
+    file, such as a pipe, is written directly."""
+    is_special = os.path.exists(path) and not os.path.isfile(path)
+    folder, name = os.path.split(os.path.realpath(path))
+    written = path if is_special else os.path.join(folder, f".tmp-{name}")
+    text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
+    try:
+        with open(written, mode, **text) as file:
+            yield file
+            file.flush()
+            if not is_special:
+                os.fsync(file.fileno())
+        if not is_special:
+            os.replace(written, os.path.join(folder, name))
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise RunError(CANNOT_CREATE,
+                       f"{path}: {error.strerror or error}") from None
+    finally:
+        if not is_special:
+            with contextlib.suppress(OSError):
+                os.remove(written)
 
 
 def run_main(main):

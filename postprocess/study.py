@@ -24,8 +24,8 @@ from exit_codes import BAD_INPUT, INPUT_MISSING
 from groups import interval, with_interval
 from plot_means import figure_of
 from run_reader import METRICS, in_words, print_markdown, print_table
-from script import Parser, RunError, run_main
-from styles import prepare
+from script import Parser, RunError, run_main, whole_file
+from styles import prepare, save
 
 # "input" is a digest of what determines the results (jobs/sweep_recorded.py).
 RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "input",
@@ -95,13 +95,12 @@ def replace_rows(path, header, rows):
     mine = {tuple(row[name] for name in KEY) for row in new}
     kept = [row for row in read_rows(path)
             if tuple(row[name] for name in KEY) not in mine]
-    with open(path + ".tmp", "w", encoding="utf-8", newline="") as file:
+    with whole_file(path) as file:
         writer = csv.DictWriter(file, header, lineterminator="\n")
         writer.writeheader()
         # Sorting is stable, so a run's evaluations stay in their order.
         writer.writerows(sorted(kept + new, key=lambda row: (
             row["size"], row["cell"], int(row["seed"]))))
-    os.replace(path + ".tmp", path)
 
 
 def record(folder, size, runs):
@@ -291,9 +290,9 @@ def lines_of(results, rows, possible):
 def draw(path, metric, results, rows):
     """The metric over virtual time and over bytes."""
     possible = (METRICS[metric].low, METRICS[metric].high)
-    figure_of(prepare(), *lines_of(results, rows, possible),
-              ("virtual time (s)", in_words(metric)), possible).savefig(
-                  path, dpi=150)
+    figure = figure_of(prepare(), *lines_of(results, rows, possible),
+                       ("virtual time (s)", in_words(metric)), possible)
+    save(figure, path)
 
 
 def main(arguments):

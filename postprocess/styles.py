@@ -1,7 +1,11 @@
 """How lines, bars and axes are drawn: a scheme has the same colour and marker
 in every picture, and a part of a worker's time the same colour.
 """
+import io
+import os
 from collections import Counter
+
+from script import whole_file
 
 # Okabe and Ito's palette for every kind of colour vision, with grey instead of
 # yellow.
@@ -30,6 +34,14 @@ OTHER_MARKERS = "*>ph8"
 
 TIMES = {"virtual_s": "virtual time (s)",
          "time_s": "training time on this machine (s)"}
+
+
+def save(figure, path, dpi=150):
+    """Writes a picture in the format that the name's ending says."""
+    picture = io.BytesIO()  # matplotlib takes errors of files badly
+    figure.savefig(picture, dpi=dpi, format=os.path.splitext(path)[1][1:])
+    with whole_file(path, "wb") as file:
+        file.write(picture.getvalue())
 
 
 def style_of(scheme, earlier, free):

@@ -20,9 +20,9 @@ import sys
 
 import packages  # noqa: F401, says which package is missing
 
-from exit_codes import BAD_INPUT, CANNOT_CREATE, INPUT_MISSING
+from exit_codes import BAD_INPUT, INPUT_MISSING
 from script import Parser, RunError, run_main
-from styles import GREY, PARTS, prepare, width_in
+from styles import GREY, PARTS, prepare, save, width_in
 
 MOST_ARROWS, MOST_WORKERS = 80, 32
 # Rows (tid - 100 pid) of every worker; the others communicate.
@@ -296,11 +296,8 @@ def main(arguments):
     if not options.workers and len(workers) < len(trace.workers):
         print(f"note: {options.run}: the first {MOST_WORKERS} of "
               f"{len(trace.workers)} workers", file=sys.stderr)
-    try:
-        figure_of(trace, window_of(trace, options), workers).savefig(
-            options.output, dpi=200)
-    except OSError as error:
-        raise RunError(CANNOT_CREATE, f"{options.output}: {error.strerror}")
+    figure = figure_of(trace, window_of(trace, options), workers)
+    save(figure, options.output, dpi=200)
     return 0
 
 

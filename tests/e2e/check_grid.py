@@ -164,6 +164,21 @@ def check_ties():
             ("8", "8 and 16 are equally good; 8 taken")), "extended to a tie")
 
 
+def check_divergence():
+    case = MadeUp("optimizer.lr", "auto 1 2", lambda value, _:
+                  value if value < 0.4 else None).tune()
+    expect((case.tried(), case.chosen()),
+           (["1", "2", "0.5", "0.25", "0.125"], ("0.25", "")),
+           "below a grid that diverged")
+    case = MadeUp("optimizer.lr", "auto 1 2", lambda *_: None).tune()
+    expect(case.chosen(), (None, "diverges with every value of the grid, which "
+                           "was extended 4 times"), "always")
+    expect(case.tried()[2:], ["0.5", "0.25", "0.125", "0.0625"], "four times")
+    case = MadeUp("optimizer.lr", "1 2", lambda *_: None).tune()
+    expect(case.chosen(), (None, "diverges with every value of the grid"),
+           "a grid that does not extend itself")
+
+
 def check_lines():
     def metric(value, variant):
         return value if variant == "one" else min(value, 3)
@@ -182,6 +197,7 @@ def check_lines():
     expect(case.chosen(), ("0.4", ""), "diverged beyond")
 
 
-for check in (check_limits, check_whole_numbers, check_ties, check_lines):
+for check in (check_limits, check_whole_numbers, check_ties, check_divergence,
+              check_lines):
     check()
 sys.exit(1 if expect.failures else 0)

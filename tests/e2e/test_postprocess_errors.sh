@@ -55,4 +55,33 @@ sys.path.insert(0, os.path.dirname(sys.argv[0]))
 runpy.run_path(sys.argv[0], run_name="__main__")' \
     "$source_dir/postprocess/$script.py"
 done
+
+# Without room for all of a new file, the one that was there stays.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=one --run.workers=2
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=two --run.workers=2
+keeps() { # keeps FILE SCRIPT WORDS...: a file of 1 KiB is too large
+  local file=$1 script=$source_dir/postprocess/$2.py
+  shift 2
+  echo before >"$file"
+  ends_with 73 "^error: $file: File too large$" bash -c 'ulimit -f 1; exec "$@"' - \
+    "$PYTHON" "$script" "$@"
+  [[ $(cat "$file") == before ]] || fail "$script $*: the old file is gone"
+  [[ -z $(find . -name '.tmp-*') ]] || fail "$script $*: leaves $(find . -name '.tmp-*')"
+  expect_code 0 "$PYTHON" "$script" "$@"
+  ! cmp -s "$file" <(echo before) || fail "$script $*: writes nothing"
+}
+keeps plot.png plot runs/one runs/two -o plot.png
+keeps by.svg plot runs/one --by run.name -o by.svg
+keeps column.pdf plot runs/one --column train/loss -o column.pdf
+keeps plot.csv plot runs/one --data-only -o plot.csv
+keeps eval.csv export runs/one runs/two --table comm -o eval.csv
+keeps compare.md compare runs/one runs/two --by run.name --target loss=9 -o compare.md
+keeps time.png timeline trace.json -o time.png
+# What is not a regular file is written to.
+mkfifo pipe.csv
+cat pipe.csv >x.csv &
+expect_code 0 "$PYTHON" "$source_dir/postprocess/plot.py" runs/one --data-only -o pipe.csv
+wait
+cmp -s x.csv plot.csv || fail "a pipe is not written to"
+[[ -p pipe.csv ]] || fail "a pipe is replaced"
 finish

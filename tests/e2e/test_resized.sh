@@ -271,6 +271,15 @@ from run_reader import open_run
 steps = open_run("runs/grown").tables["train"]["step"]
 print(len(steps), all(a < b for a, b in zip(steps, steps[1:])))')
 [[ $steps =~ ^[0-9]+\ True$ ]] || fail "steps go back: $steps"
+# Of alike workers, of whom some were there all the time, the mean bar is as long
+# as the bar of one of these.
+bars=$(PYTHONPATH=${SOURCE_DIR:-$here/../..}/postprocess python -c '
+from plot_runs import mean_time_parts, time_parts
+from run_reader import open_run
+run = open_run("runs/grown")
+parts, mean = time_parts(run)["compute"], mean_time_parts(run)["compute"]
+print(len(parts), min(parts) < max(parts), abs(mean / max(parts) - 1) < 1e-9)')
+[[ $bars == "8 True True" ]] || fail "bars of 2 and 8 workers: $bars"
 # A centre is evaluated whatever the input trains.
 for command in evaluate predict; do
   words=() && [[ $command == predict ]] && words=(--output=centre.csv)

@@ -108,6 +108,9 @@ shows '^tune: 1 of 9 runs is there$' "$scratch/out"
   fail "not four final runs: $(ls swept/final)"
 shows '^bad +diverged +diverged +diverged +-$' swept/tuning.txt
 shows '^bad: diverges with every value of the grid$' swept/tuning.txt
+note='note: bad is not compared: optimizer.lr: diverges with every value of the grid'
+shows "^$note\$" "$scratch/out"
+shows "^- $note\$" swept/comparison.md
 shows '^with seed 11 \(jobs/sweep.sh, tiny.sweep\)$' swept/tuning.txt
 
 # The choice, from the results files; final runs have it, on the test set.
