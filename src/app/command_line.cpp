@@ -30,6 +30,12 @@ const std::string& CommandLine::only_argument(const std::string& what) const {
   return positional[0];
 }
 
+void CommandLine::no_arguments() const {
+  if (!positional.empty())
+    fail(ExitCode::kUsage, "{}: takes no arguments, given: {}", command,
+         positional[0]);
+}
+
 const std::string& CommandLine::required_option(const std::string& name) const {
   const auto found = options.find(name);
   if (found == options.end())

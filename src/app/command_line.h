@@ -19,6 +19,8 @@ struct CommandLine {
   // Returns the only positional argument. Throws Error(kUsage), which calls it
   // `what`, if there are none or several.
   const std::string& only_argument(const std::string& what) const;
+  // Throws Error(kUsage) if there is a positional argument.
+  void no_arguments() const;
   // Returns the option's value. Throws Error(kUsage) if it is absent.
   const std::string& required_option(const std::string& name) const;
   // Returns the whole number of option --`name`, or `otherwise` if it is

@@ -32,7 +32,7 @@ std::string list_words();
 
 // The codes with which the program ends, in lines behind "Exit codes: ".
 inline constexpr const char* kExitCodes =
-    "0 done, 64 usage, 65 bad input or data, 66 input missing,\n"
+    "0 done, 64 usage, 65 bad input or data, 66 input missing or unreadable,\n"
     "70 internal, 71 a rank died or hung, 73/74 cannot create / write output,\n"
     "75 stopped with a checkpoint (run again to resume), 76 diverged,\n"
     "130 interrupted";

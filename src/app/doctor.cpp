@@ -7,7 +7,10 @@ namespace syncopate {
 
 ExitCode command_doctor(Session& session, const CommandLine& line) {
   install_signal_handlers();
-  session.agree_on([&] { line.allow_only({}, CommandLine::Keys::kRefused); });
+  session.agree_on([&] {
+    line.allow_only({}, CommandLine::Keys::kRefused);
+    line.no_arguments();
+  });
   DoctorReport report(session.log());
   for (const auto& [name, value] : build_facts(session))
     session.log().line("       {:<12} {}", name, value);

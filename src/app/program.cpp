@@ -149,6 +149,9 @@ const Command& command_called(const std::string& name) {
 // The whole help, or that of what `words` names.
 std::string help_text(const std::vector<std::string>& words) {
   if (words.empty()) return help_text();
+  if (words.size() > 1)
+    fail(ExitCode::kUsage, "help: one command expected, also given: {}",
+         words[1]);
   if (words[0] == "man") return man_page();
   if (words[0] == "completion") return bash_completion();
   const Command& command = command_called(words[0]);

@@ -67,6 +67,12 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       options.sync.scheme, engine.scaled_lr(options, 0));
   if (engine.plans)
     log.line("plans     {}: {}", options.run.plans, engine.plans->describe());
+  else if (engine.input.given.contains("run.plans") &&
+           options.run.plans != "none")
+    log.line("unused    run.plans: plans are for a GPU");
+  if (engine.input.given.contains("data.batch") &&
+      !options.data.batch_by_worker.empty())
+    log.line("unused    data.batch: data.batch_by_worker replaces it");
   if (!engine.plan.limit.empty()) log.line("limit     {}", engine.plan.limit);
   if (const RunTarget target(engine); target)
     log.line("target    {}", target.description());

@@ -83,8 +83,9 @@ InputFile::InputFile(const fs::path& path)
     : path_(path.string()),
       fd_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
   if (fd_ < 0)
-    fail_errno(errno == ENOENT || errno == ENOTDIR ? ExitCode::kInputMissing
-                                                   : ExitCode::kIoError,
+    fail_errno(errno == ENOENT || errno == ENOTDIR || errno == EACCES
+                   ? ExitCode::kInputMissing
+                   : ExitCode::kIoError,
                path_, "open");
   struct stat info {};
   const bool has_info = ::fstat(fd_, &info) == 0;

@@ -64,7 +64,8 @@ std::string hdf5_version() {
 
 bool is_hdf5(const fs::path& path) {
   initialise_hdf5();
-  return H5Fis_hdf5(path.c_str()) > 0;
+  // HDF5 would wait for the writer of a FIFO.
+  return fs::is_regular_file(path) && H5Fis_hdf5(path.c_str()) > 0;
 }
 
 // --- writing -----------------------------------------------------------------

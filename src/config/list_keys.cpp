@@ -57,7 +57,8 @@ std::string wrapped(const std::string& text) {
 std::string list_keys(const std::string& wanted) {
   std::string text, section;
   for (const Key& key : key_table()) {
-    if (!wanted.empty() && key.section() != wanted && !is_used_by(key, wanted))
+    if (!wanted.empty() && key.section() != wanted && key.name != wanted &&
+        !is_used_by(key, wanted))
       continue;
     if (section != key.section()) {
       if (!section.empty()) text += '\n';
@@ -73,10 +74,12 @@ std::string list_keys(const std::string& wanted) {
         key.on_resume == OnResume::kMayChange ? " May change on resume." : ""));
   }
   if (text.empty())
-    fail(ExitCode::kUsage,
-         "list keys {}: no such section, nor a choice with keys of its own, "
-         "expected one of {}, or a choice such as choco",
-         wanted, join(section_names(), " "));
+    fail(
+        ExitCode::kUsage,
+        "list keys {}: no such key or section, nor a choice with keys of its "
+        "own, expected one of {}, a key such as optimizer.lr, or a choice such "
+        "as choco",
+        wanted, join(section_names(), " "));
   return text;
 }
 

@@ -47,12 +47,14 @@ Keys residual_keys() {
        .doc = "Number of blocks of each stage, all but the first with "
               "stride 2; auto: given by model.depth.",
        .low = 1,
+       .high = 10000,
        .zero_word = "auto"},
       {.name = "model.widths",
        .place = &ModelOptions::widths,
        .doc = "Channels of each stage, a quarter of a bottleneck's "
               "output; auto: given by model.depth.",
        .low = 1,
+       .high = 65536,
        .zero_word = "auto"},
       {.name = "model.stem_width",
        .place = &ModelOptions::stem_width,
@@ -81,7 +83,7 @@ Keys encoder_keys() {
        .doc = "Layers of the encoder: BERT tiny 2, mini 4, base 12, large 24.",
        .low = 1,
        // More is a mistake.
-       .high = 1024},
+       .high = 1000},
       {.name = "model.hidden",
        .place = &ModelOptions::hidden,
        .doc = "Width of a token: BERT tiny 128, mini 256, base 768, large "
@@ -180,6 +182,7 @@ Keys model_keys() {
               "it); wrn 6n+2 (post), 6n+4 (pre), or 50, 101 (stem "
               "imagenet).",
        .low = 1,
+       .high = 10000,
        .used_when = {{"model.stages", {"auto"}}}},
       {.name = "model.width",
        .place = &ModelOptions::width,

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 
@@ -29,6 +30,12 @@ RunDirectory::RunDirectory(const Options& options, int workers) {
   replace(name, "{workers}", std::to_string(workers));
   replace(name, "{job}", job ? job : "local");
   path_ = fs::path(options.run.directory) / name;
+  for (const fs::path& part : path_)
+    if (part.native().size() > NAME_MAX)
+      fail(ExitCode::kBadInput,
+           "run.name or run.directory: {} bytes between two slashes, expected "
+           "at most {}",
+           part.native().size(), NAME_MAX);
 }
 
 std::string RunDirectory::free_name(Options options, int workers) {

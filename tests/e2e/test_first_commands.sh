@@ -147,7 +147,31 @@ done
   fail "list keys | head: $(cat err)"
 [[ -s err ]] && fail "list keys | head: $(cat err)"
 
+echo "words that a command does not take, names that no folder can have"
+for words in "doctor all" "help list keys" "list keys optimizer.lx"; do
+  # shellcheck disable=SC2086
+  expect_code 64 "$SYNCOPATE" $words
+  [[ $(wc -l <err) == 1 ]] || fail "$words: $(cat err)"
+done
+expect_code 0 "$SYNCOPATE" list keys optimizer.momentum
+[[ $(grep -c "^[a-z]* = " out) == 1 ]] || fail "list keys optimizer.momentum: $(cat out)"
+long=$(printf 'a%.0s' {1..256})
+for command in train validate; do
+  expect_code 65 "$SYNCOPATE" $command tiny.ini --run.name="$long"
+  says "run.name or run.directory: 256 bytes" err
+done
+[[ ! -e runs/$long ]] || fail "a name of 256 bytes was made"
+expect_code 65 "$SYNCOPATE" validate tiny.ini --model.depth=9999998
+says "model.depth: expected a whole number from 1 to 10000" err
+
+echo "keys that this run does not use are named in its log"
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=unlike --run.workers=2 --run.stop_at=2 \
+  --data.batch_by_worker=4,12
+says "unused    data.batch: data.batch_by_worker replaces it" out
+
 echo "inspect of a file that is no result"
+mkfifo pipe
+expect_code 65 timeout 20 "$SYNCOPATE" inspect pipe
 expect_code 65 "$SYNCOPATE" inspect tiny.ini
 says "expected a run, a checkpoint, a results.h5 or prepared data" err
 
