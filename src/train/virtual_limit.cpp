@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "run/signals.h"
 #include "train/simulation.h"
 
@@ -18,6 +20,8 @@ constexpr double kRounding = 1e-9;
 // be unlike the others.
 constexpr double kGrowth = 8;
 constexpr int64_t kSteady = 512;
+
+constexpr double kPatience_s = 2;  // between lines of the log
 
 std::string obstacle_to(const Engine& engine, int64_t steps) {
   return scheme_obstacle({engine.options.sync, engine.options.optimizer,
@@ -80,7 +84,7 @@ TimedLength longest_within(Time limit_s,
   return fits;
 }
 
-TimedLength longest_within_limit(Engine& engine) {
+TimedLength longest_within_limit(Engine& engine, Log& log) {
   // A fault ends the run, or changes values; a record is for the run to write.
   engine.options.faults.kind = FaultKind::kNone;
   engine.options.sync.asp.record = false;
@@ -91,6 +95,7 @@ TimedLength longest_within_limit(Engine& engine) {
            fmt::format("is resolved by a simulation; {}", error.what()));
   }
   const Time limit_s = engine.options.run.virtual_limit_s;
+  double say_next_s = monotonic_s() + kPatience_s;
   const TimedLength length = longest_within(
       limit_s, shortest_run(engine), kMostLimitedSteps, [&](int64_t steps) {
         engine.plan.total_steps = engine.plan.stop_at = steps;
@@ -103,6 +108,13 @@ TimedLength longest_within_limit(Engine& engine) {
                                                : ExitCode::kStopped,
                "stopped while run.virtual_limit_s was resolved, before the "
                "first step");
+        if (monotonic_s() > say_next_s) {
+          log.line(
+              "limit     simulating how many steps fit into {:.6g} s: {} "
+              "end at {:.6g} s",
+              limit_s, steps, end);
+          say_next_s = monotonic_s() + kPatience_s;
+        }
         return end;
       });
   if (length.ends_at > limit_s * (1 + kRounding))

@@ -31,9 +31,9 @@ TimedLength longest_within(Time limit_s,
                            const std::function<Time(int64_t)>& ends_at);
 
 // Finds the longest run within the engine's run.virtual_limit_s by simulating
-// it. The engine must have been built with Memory::kNone; its plan is lost.
-// Throws Error(kBadInput) if no run is short enough, or if the run cannot be
-// simulated.
-TimedLength longest_within_limit(Engine& engine);
+// it, and says in the log if that takes a while. The engine must have been
+// built with Memory::kNone; its plan is lost. Throws Error(kBadInput) if no run
+// is short enough, or if the run cannot be simulated.
+TimedLength longest_within_limit(Engine& engine, Log& log);
 
 }  // namespace syncopate

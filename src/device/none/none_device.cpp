@@ -40,7 +40,8 @@ class NoneDevice final : public Device {
     }();
     if (!is_reserved)
       throw OutOfMemory(fmt::format(
-          "out of memory: {} of address space asked for (ulimit -v)",
+          "ulimit -v: a simulation reserves {} of addresses, though hardly any "
+          "memory, expected unlimited",
           human_bytes(static_cast<double>(kBytesWithoutValues))));
   }
 
