@@ -7,7 +7,7 @@ import numpy as np
 
 from run_reader import METRICS, in_words
 from styles import GREEN, PARTS, TIMES, legend_above, mark_divergence, \
-    prepare, save, scheme_of, styles_of, width_in
+    plain, prepare, save, scheme_of, styles_of, width_in
 
 AXES = {"steps": "steps (worker_steps / workers)",
         "samples": "training samples seen", **TIMES}
@@ -168,9 +168,8 @@ def draw_run(panel, run, x, y, look, top, is_loss):
     look = {**look, "markevery": max(1, len(x) // 8)}
     if is_loss and len(x) > MOST_RAW:
         panel.plot(x, y, color=look["color"], alpha=0.25, linewidth=0.7)
-        panel.plot(x, smooth(y, len(y) // 30), **look)
-    else:
-        panel.plot(x, y, **look)
+        y = smooth(y, len(y) // 30)
+    panel.plot(x, y, **look)
     if run.has_diverged:
         mark_divergence(panel, x[-1], min(y[-1], top), look["color"])
 
@@ -235,8 +234,8 @@ def draw_bars(panel, clock, bars, of_means):
                    label="communication under computation"
                    if place == 0 else None)
     panel.set_yticks(range(len(bars)),
-                     [label if len(label) <= MOST_LETTERS
-                      else "…" + label[1 - MOST_LETTERS:]
+                     [plain(label if len(label) <= MOST_LETTERS
+                            else "…" + label[1 - MOST_LETTERS:])
                       for label, *_ in bars])
     panel.set_ylim(len(bars) - 0.4, -0.45)
     panel.set_xlabel(f"where a worker's time went ({clock}"

@@ -24,7 +24,7 @@ import numpy as np
 from exit_codes import BAD_INPUT
 from run_reader import open_simulation
 from script import Parser, RunError, run_main, whole_file
-from styles import label_log_axis, prepare, save, styles_of
+from styles import label_log_axis, plain, prepare, save, styles_of
 
 # Keys that are not what a simulation is about, or follow from sync.scheme.
 OTHER = ("run.name", "run.directory", "run.seed", "run.threads", "run.steps",
@@ -176,9 +176,9 @@ def draw(runs, keys, path):
     panels[0][0].set_ylabel("predicted throughput\n(samples/s)")
     panels[1][0].set_ylabel("time spent computing\n(%)")
     figure.legend([lines[name] for name in names if name in lines],
-                  [name for name in names if name in lines], loc="upper center",
-                  ncol=columns, frameon=False, columnspacing=1.4,
-                  borderaxespad=0.2)
+                  [plain(name) for name in names if name in lines],
+                  loc="upper center", ncol=columns, frameon=False,
+                  columnspacing=1.4, borderaxespad=0.2)
     figure.subplots_adjust(left=0.88 / width, right=1 - 0.12 / width,
                            bottom=0.48 / height, wspace=0.1, hspace=0.09,
                            top=1 - names_height / height)

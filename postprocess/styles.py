@@ -122,6 +122,12 @@ def width_in(figure, artist):
     return artist.get_window_extent(renderer).width / figure.dpi
 
 
+def plain(label):
+    """A label that matplotlib shows as it is: no mathematics between dollar
+    signs, and not left out of legends because it begins with a _."""
+    return " " * label.startswith("_") + label.replace("$", r"\$")
+
+
 def legend_above(figure, labels, styles, most, band=None):
     """A legend at the top of a figure with at most so many columns, fewer if
     it would be wider than the figure; `band` says what bands are, if there are
@@ -129,6 +135,7 @@ def legend_above(figure, labels, styles, most, band=None):
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
     lines = [Line2D([], [], **style) for style in styles]
+    labels = [plain(label) for label in labels]
     if band:
         lines.append(Patch(color=GREY, alpha=0.3, linewidth=0))
         labels = [*labels, f"band: {band}"]

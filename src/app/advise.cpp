@@ -130,9 +130,10 @@ void print_advice(Log& log,
       request.gain);
   log.line("           as fast (--gain){}",
            !has_other ? "."
-           : gain <= 1
-               ? fmt::format("; the fastest, {}, is no faster than bsp.",
-                             other->variant.text())
+           : gain < 1.005
+               ? fmt::format(
+                     "; the fastest, {}, is hardly faster than bsp, if at all.",
+                     other->variant.text())
                : fmt::format("; the fastest, {}, is {:.3g} times as fast.",
                              other->variant.text(), gain));
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/file.h"
 #include "base/rng.h"
 #include "base/text.h"
 
@@ -49,6 +50,10 @@ bool is_header(const std::vector<std::string>& cells) {
 }  // namespace
 
 StepTrace::StepTrace(const std::string& path, int workers, int64_t steps) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    fail(ExitCode::kBadInput,
+         "compute.trace: {} is a folder, expected a CSV file", path);
   std::ifstream file(path);
   if (!file)
     fail(ExitCode::kInputMissing, "compute.trace: cannot read {}", path);

@@ -152,6 +152,7 @@ bad "steps.csv has 3 rows, expected one for each of the run's 12 steps" \
 bad "expected one number or 4, one for each worker" --run.steps=1 \
   --compute.law=trace --compute.trace=steps.csv
 bad "compute.trace: is missing" --compute.law=trace
+bad "compute.trace: . is a folder" --compute.law=trace --compute.trace=.
 bad "compute.step_s" "$step" --compute.law=trace --compute.trace=short.csv
 bad "network.mbit_s: has 3 numbers for run.workers = 4" --network.mbit_s=1,2,3
 bad "network.latency_us: has 2 numbers" --network.latency_us=1,2
