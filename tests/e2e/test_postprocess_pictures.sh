@@ -81,12 +81,14 @@ expect "bars of workers" 0 '^$' post plot bsp1 bsp2 --per-worker -o each.svg
 expect "each has one" 0 'bsp2, worker 1' grep -o 'bsp[12], worker [01]' each.svg
 expect "and no means" 1 '' grep 'mean over workers' each.svg
 # Names that matplotlib would take for mathematics, or leave out of legends.
-cp -r bsp1 _odd; cp -r bsp1 'a$x$b'
-expect "odd names" 0 '^$' post plot _odd 'a$x$b' -o odd.svg
+cp -r bsp1 _odd
+cp -r bsp1 "a\$x\$b"
+expect "odd names" 0 '^$' post plot _odd "a\$x\$b" -o odd.svg
 expect "no mathematics" 0 '^False True$' env PYTHONPATH="$source_dir/postprocess" "$python" -c '
+import sys
 from matplotlib.cbook import is_math_text
 from styles import plain
-print(bool(is_math_text(plain("a$x$b"))), bool(is_math_text("a$x$b")))'
+print(bool(is_math_text(plain(sys.argv[1]))), bool(is_math_text(sys.argv[1])))' "a\$x\$b"
 [[ $(grep -cE '<!-- *_odd -->' odd.svg) == 2 ]] || { echo "FAILED: no legend of _odd"; exit 1; }
 expect "two clocks" 0 '^$' post plot bsp1 wall bsp2 -o two.svg
 expect "a panel for each" 0 'went \(virtual s, mean.*went \(s, mean' \
