@@ -436,8 +436,9 @@ std::unique_ptr<Engine> build_limited(Session& session,
         fmt::format("{}: cannot change in a run that resumes with another "
                     "number of workers ({}, now {}), expected run.steps",
                     kLimit, open->length_workers, open->workers));
-  const TimedLength length =
-      before ? TimedLength{*before, 0} : longest_within_limit(*open, session.log());
+  const TimedLength length = before
+                                 ? TimedLength{*before, 0}
+                                 : longest_within_limit(*open, session.log());
   const int64_t given =
       input.given.contains("run.steps") ? input.options.run.steps : 0;
   if (given > 0 && given != length.steps)
