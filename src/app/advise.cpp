@@ -196,7 +196,8 @@ void advise(Session& session,
   print_starts(log, engine.options.sync);
   Predictor predictor(session, engine, settings);
   const std::vector<Prediction> bsp = predictor.predict_bsp();
-  const std::vector<Prediction> others = predictor.predict_others();
+  const std::vector<Prediction> others =
+      predictor.predict_others(simplest_of_the_fastest(bsp).variant);
   if (!bsp.front().obstacle.empty())
     fail(ExitCode::kBadInput, "{}", bsp.front().obstacle);
   const bool is_measured =

@@ -66,13 +66,21 @@ class Predictor {
   // All other schemes with the input's keys, except composite ones, whose
   // speed is that of their phases; the fastest first. Schemes that compress are
   // predicted for the input's compress.kind or, if it gives none, for two;
-  // those that can use NCCL, with it if it avoids copies.
-  std::vector<Prediction> predict_others();
+  // those that can use NCCL, with it if it avoids copies. Among at most
+  // ModelledSums::kExactWorld workers, a scheme is also predicted with what
+  // made bsp faster, `of_bsp`, as far as it uses that, and listed twice if that
+  // makes it faster, too.
+  std::vector<Prediction> predict_others(const Variant& of_bsp);
 
  private:
   void measure(Prediction& prediction);
   int64_t steps_of(const Engine& engine) const;
   bool can_bf16(const Variant& variant) const;
+  // Those of bsp's keys for collective, buckets and wire that a scheme uses.
+  static std::vector<std::string> keys_for(const SchemeInfo& info,
+                                           const Variant& of_bsp);
+  std::optional<Prediction> predict_tuned(const Prediction& as_given,
+                                          const Variant& of_bsp);
   std::string why_left_out(const std::string& collective) const;
   // The key with which a scheme avoids the network's copies, if it can.
   std::vector<std::string> without_copies(const SchemeInfo& info) const;
