@@ -110,7 +110,7 @@ train_and_requeue() {
   status=$("$syncopate" status "$@") || return
   step=$(value_of step "$status")
   if ((code == 75)) && [[ $(value_of stopped_by "$status") == "STOP file" ]]; then
-    echo "stopped by a file STOP at step $step: submit again to go on"
+    echo "stopped by a file STOP at step $step: submit again to resume"
     return 75
   fi
   if (($(idle_restarts "$history" "$step") >= allowed_restarts)); then
@@ -132,7 +132,7 @@ train_and_requeue() {
 
 no_progress() { # no_progress STEP
   echo "error: no checkpoint beyond step $1 after restart" \
-    "${SLURM_RESTART_COUNT:-0}, $allowed_restarts allowed: not queued again; more" \
-    "time (sbatch --time) or a smaller checkpoint.every may let it get on; then" \
-    "submit again"
+    "${SLURM_RESTART_COUNT:-0}, $allowed_restarts allowed: not queued again;" \
+    "give it more time (sbatch --time) or a smaller checkpoint.every, then" \
+    "submit it again"
 }

@@ -24,10 +24,10 @@ What is written: the embeddings, all layers, and the span head where there is
 one, as fp32: bert.embeddings.word_embeddings.weight,
 bert.encoder.layer.0.attention.self.query.weight, ..., qa_outputs.weight. Older
 names are corrected (gamma, beta), TensorFlow's kernels transposed. The rest
-(the pooler, heads of pre-training) is left out and named.
-Refused is what would not be a whole BERT: a missing tensor, shapes that do not
-fit each other, a value that is not finite. The keys that fit are printed; the
-number of heads is in no file of weights (config.json has it).
+(the pooler, heads of pre-training) is left out and listed.
+It refuses weights that are not a whole BERT: a missing tensor, shapes that do
+not fit each other, a value that is not finite. It prints the matching keys of
+[model]; no file of weights has the number of heads (config.json has it).
 
 Needs numpy. Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 73 the
 output cannot be made.
@@ -104,8 +104,8 @@ def read_torch(path):
     try:
         import torch
     except ImportError:
-        raise RunError(USAGE, f"{path}: needs PyTorch, which this Python has "
-                       "not (python3 -m pip install torch)") from None
+        raise RunError(USAGE, f"{path}: needs PyTorch, which this Python lacks "
+                       "(python3 -m pip install torch)") from None
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # many types, all with the same meaning

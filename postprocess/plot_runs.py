@@ -231,7 +231,7 @@ def draw_bars(panel, clock, bars, of_means):
                        label=part if place == 0 else None)
             left += parts[part]
         panel.barh(place + 0.37, hidden, height=0.14, color=GREEN,
-                   label="communication under computation"
+                   label="communication during computation"
                    if place == 0 else None)
     panel.set_yticks(range(len(bars)),
                      [plain(label if len(label) <= MOST_LETTERS

@@ -317,9 +317,9 @@ def _is_no_run(path):
 
 
 def open_runs(paths):
-    """Reads all paths and gives the runs distinct labels. What is no run is
-    skipped with a note, so that runs/* works, unless there is no run at all;
-    NAME.out that a sweep put beside the folder NAME without one."""
+    """Reads all paths and gives the runs distinct labels. Unless none of them
+    is a run, paths that are not runs are skipped with a note, so that runs/*
+    works; no note for a NAME.out that a sweep put next to the folder NAME."""
     others = [path for path in paths if _is_no_run(path)]
     if len(others) < len(paths):
         for path in others:

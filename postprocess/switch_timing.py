@@ -259,7 +259,7 @@ def table(runs, work, shares):
     """The lines of `table`: header, rows, notes."""
     workers = one_of([run.workers for run in runs], "run.workers")
     one_of([float(run.is_published) for run in runs],
-           "published (1) and ours (0): 0 or 1, not")
+           "published runs (1) and syncopate's (0) in one table: found")
     groups = by_share(runs)
     rates, notes = rates_of(runs, groups)
     if not work:

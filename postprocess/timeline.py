@@ -7,8 +7,8 @@
     postprocess/timeline.py RUN --from=S --to=S -o FILE.png       seconds
     postprocess/timeline.py RUN --workers=A:B -o FILE.png    A to B, from 0
 
-RUN is a run's directory or a trace.json. Messages are arrows from the moment
-they are sent to that when the receiver takes them, where there are at most 80.
+RUN is a run's directory or a trace.json. If there are at most 80 messages, each
+is an arrow from the time at which it is sent to that at which it is received.
 If a run under MPI was killed, the parts that its ranks wrote are read.
 """
 import argparse

@@ -10,9 +10,9 @@ Every worker starts from N(0, 1); for each gamma of a grid
     x_i <- x_i + gamma (s_i - xhat_i),      q_i = Q(x_i - xhat_i),
     xhat_i <- xhat_i + q_i,                 s_i <- s_i + sum_j w_ij q_j
 
-from xhat = s = 0 (Koloskova, Stich, Jaggi 2019). Chosen is the gamma of least
-sum_i |x_i - mean|^2 + |x_i - xhat_i|^2 at the end, which is after --iterations
-or when the best gamma is at rounding.
+from xhat = s = 0 (Koloskova, Stich, Jaggi 2019). It chooses the gamma with the
+least sum_i |x_i - mean|^2 + |x_i - xhat_i|^2 at the end: after --iterations, or
+when the error of the best gamma is down to rounding.
 
 With --drift, the default for sign, every worker first moves by N(0, 1) in each
 iteration, as it does in training, and the gamma with the least error is

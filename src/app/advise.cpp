@@ -124,8 +124,7 @@ void print_advice(Log& log,
   }
   log.line("advice     {}", bsp.variant.text());
   log.line(
-      "           No scheme that computes something other than bsp does is "
-      "{:.3g} "
+      "           No scheme that differs mathematically from bsp is {:.3g} "
       "times",
       request.gain);
   log.line("           as fast (--gain){}",
@@ -151,8 +150,10 @@ void print_episodes(Log& log, const ParsedInput& input) {
 // Predictor::predict leaves out what comes first under some schemes.
 void print_starts(Log& log, const SyncOptions& sync) {
   const auto note = [&](const char* scheme, const char* key) {
-    log.line("note       {}: its steps after {}; simulate covers a whole run",
-             scheme, key);
+    log.line(
+        "note       {}: only its steps after {} count; simulate covers a whole "
+        "run",
+        scheme, key);
   };
   if (sync.local_sgd.start.value > 0) note("local_sgd", "local_sgd.start");
   if (!sync.dgc.warmup_ratios.empty()) note("dgc", "dgc.warmup_ratios");

@@ -208,7 +208,8 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
   print_assumptions(session.log(), engine->input);
   if (const RunTarget target(*engine); target)
     session.log().line(
-        "note       run.target is not judged: the run's whole length");
+        "note       run.target is not judged: the figures are for the run's "
+        "whole length");
   if (const std::string text = trace.description(); !text.empty())
     session.log().line("trace      {}", text);
   if (const auto output = line.options.find("output");

@@ -50,7 +50,8 @@ Manifest read_manifest(const fs::path& plain) {
       parse_manifest(read_file(path, kMaxManifestBytes), path.string());
   const std::optional<int64_t> named = step_of_folder(plain);
   if (named && *named != manifest.facts.step)
-    fail(ExitCode::kBadInput, "{}: the manifest of step {}, not of this folder",
+    fail(ExitCode::kBadInput,
+         "{}: the manifest of step {}, in the folder of another step",
          path.string(), manifest.facts.step);
   return manifest;
 }

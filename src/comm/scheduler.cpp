@@ -252,7 +252,7 @@ void Scheduler::report_deadlock() {
                        waiters[i].awaited.what);
   if (waiters.size() > kMostReported)
     who += fmt::format("; and {} more", waiters.size() - kMostReported);
-  deadlock_ = "deadlock: no worker can go on: " + who;
+  deadlock_ = "deadlock: no worker can continue: " + who;
   fail_all(deadlock_);
 }
 

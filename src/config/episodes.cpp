@@ -176,8 +176,8 @@ std::string episodes_mistake(const std::vector<std::string>& texts,
     for (const int rank : episode.workers) most = std::max<int64_t>(most, rank);
     if (mistake.empty() && workers > 0 && most >= workers)
       mistake = episode.any > 0
-                    ? fmt::format("there are no {} of {} workers", episode.any,
-                                  workers)
+                    ? fmt::format("any{} draws more than all {} workers",
+                                  episode.any, workers)
                     : fmt::format(
                           "{} is not a rank of {} workers, which are "
                           "counted from 0",

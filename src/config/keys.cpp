@@ -329,9 +329,9 @@ Keys network_keys() {
        .high = 1e6 * kLongestStep_s},
       {.name = "network.device_mbit_s",
        .place = &NetworkOptions::device_mbit_s,
-       .doc = "Virtual bandwidth of copies between a worker's memory and its "
-              "link in megabits per second and direction, which messages pass "
-              "unless sync.transport = nccl; 0: no limit."},
+       .doc = "Virtual bandwidth in megabits per second and direction of "
+              "copies between a worker's memory and its link, which messages "
+              "need unless sync.transport = nccl; 0: no limit."},
       {.name = "network.group",
        .place = &NetworkOptions::group,
        .doc = "Workers per group, such as a host, with separate links inside "
@@ -411,7 +411,8 @@ Keys straggler_keys() {
       {.name = "stragglers.episodes",
        .place = &StragglerOptions::episodes,
        .doc = "Temporarily slow workers and links, such as "
-              "6+7:link:+30ms:from=60s:for=94s (see Stragglers above).",
+              "6+7:link:+30ms:from=60s:for=94s (Stragglers in "
+              "inputs/README.md explains them).",
        .zero_word = "none"},
   });
 }

@@ -77,10 +77,10 @@ struct WorldCheck {
   void mpi_ranks() const {
     if (options.run.virtual_limit_s > 0)
       complain("run.virtual_limit_s",
-               fmt::format("is virtual time of workers in one process; {} MPI "
-                           "ranks take wall time: end at a result (run.target) "
-                           "or before a time limit (run.time_limit_s, or the "
-                           "Slurm job's)",
+               fmt::format("limits virtual time, which {} MPI ranks do not "
+                           "have: end at a result (run.target) or with a limit "
+                           "of wall time (run.time_limit_s, or the Slurm "
+                           "job's)",
                            ranks));
     if (options.run.workers != 0 && options.run.workers != ranks)
       complain("run.workers",
@@ -90,8 +90,8 @@ struct WorldCheck {
     for (const std::string& text : options.stragglers.episodes)
       if (is_of_link(text))
         complain("stragglers.episodes",
-                 fmt::format("{}: slow links cost virtual time between workers "
-                             "in one process and cannot be made among {} MPI "
+                 fmt::format("{}: only the virtual links of workers in one "
+                             "process can be slowed down, not those of {} MPI "
                              "ranks",
                              text, ranks));
     // A file may also describe a cluster for runs in one process; train logs

@@ -36,7 +36,7 @@ const std::vector<DataKind>& data_kind_table() {
        .is_read_late = true},
       {.name = "prepared_images",
        .samples = Samples::kImages,
-       .description = "such a folder, converted by prepare images",
+       .description = "an image_folder, converted by prepare images",
        .read_images = &read_prepared_images,
        .is_read_late = true},
       {.name = "synthetic_images",

@@ -19,7 +19,7 @@ void StrictJson::parse(std::string_view text) {
 bool StrictJson::parse_error(size_t position,
                              const std::string& last_token,
                              const nlohmann::json::exception&) {
-  fail(ExitCode::kBadInput, "{}: {}not JSON at byte {}, behind {}, expected {}",
+  fail(ExitCode::kBadInput, "{}: {}not JSON at byte {}, after {}, expected {}",
        origin_, place_, position, as_json(last_token), form_);
 }
 

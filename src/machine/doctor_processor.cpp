@@ -54,9 +54,9 @@ void check_gpus(DoctorReport& report) {
       report.ok("gpu", "{}: {}", i, gpus[i]);
     else
       report.note("gpu",
-                  "{}: {}: not used; the first whose compute capability is "
-                  "below 8.0 and those behind it are not (order them in "
-                  "CUDA_VISIBLE_DEVICES)",
+                  "{}: {}: not used: only GPUs before the first with a compute "
+                  "capability below 8.0 are (CUDA_VISIBLE_DEVICES can reorder "
+                  "them)",
                   i, gpus[i]);
   }
   if (gpus.empty())

@@ -58,8 +58,8 @@ void check_endings(DoctorReport& report) {
     report.ok("bad exit", "Slurm ends the others when a rank dies");
   else
     report.note("bad exit",
-                "this cluster lets the others go on when a rank dies: give "
-                "srun --kill-on-bad-exit=1, as jobs/ do");
+                "on this cluster the other ranks continue when one dies: use "
+                "srun --kill-on-bad-exit=1, as the scripts in jobs/ do");
   report.ok("kill wait",
             "{} s between SIGTERM (preemption, scancel) and SIGKILL: a "
             "checkpoint should take less",

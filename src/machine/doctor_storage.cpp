@@ -45,8 +45,8 @@ void check_commits(DoctorReport& report, const fs::path& folder) {
     report.bad(ExitCode::kIoError, "commit", "{}", written.line);
   else if (torn > 0)
     report.bad(ExitCode::kIoError, "commit",
-               "renaming is not one act here: {} of {} reads found half a "
-               "file; use another file system for run.directory",
+               "rename is not atomic here: {} of {} reads found half a file; "
+               "use another file system for run.directory",
                torn, reads);
   else
     report.ok("commit",
@@ -61,8 +61,8 @@ void check_lock(DoctorReport& report, const fs::path& folder) {
   try {
     const RunLock second(folder);
     report.bad(ExitCode::kCannotCreate, "lock",
-               "two owners of one run directory: take care that no two jobs "
-               "use the same one");
+               "a second run in the same directory is not refused: make sure "
+               "that no two jobs use the same one");
     return;
   } catch (const Error& error) {
     if (error.code() != ExitCode::kCannotCreate) throw;
@@ -70,9 +70,9 @@ void check_lock(DoctorReport& report, const fs::path& folder) {
   const double seconds = monotonic_s() - begin;
   if (mine.is_fallback())
     report.note("lock",
-                "a second run is refused in {:.1f} s, by a file only: this "
-                "file system knows no locks, and a crashed run's is taken over "
-                "within five minutes",
+                "a second run is refused in {:.1f} s, but only by a lock file, "
+                "since this file system has no locks; the lock file of a "
+                "crashed run is taken over within five minutes",
                 seconds);
   else
     report.ok("lock", "a second run is refused in {:.1f} s", seconds);

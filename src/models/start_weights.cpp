@@ -157,7 +157,7 @@ std::string StartWeights::description() const {
   std::string line = fmt::format("{} (XXH3-128 {}): {} tensors", source_.path,
                                  digest_of_file(source_.path), used_.size());
   if (!missing_.empty())
-    line += fmt::format("; random, since the file has them not: {}",
+    line += fmt::format("; random because the file lacks them: {}",
                         listed(missing_));
   if (!unused_.empty())
     line += fmt::format("; {} of the file not used: {}", unused_.size(),

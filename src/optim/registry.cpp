@@ -8,7 +8,7 @@ const std::vector<std::pair<std::string, std::string>>& optimizer_table() {
   static const std::vector<std::pair<std::string, std::string>> table = {
       {"sgd", "stochastic gradient descent: momentum, Nesterov, weight decay"},
       {"adam", "Adam; weight decay is added to the gradient"},
-      {"adamw", "AdamW: Adam with weight decay that acts on parameters alone"},
+      {"adamw", "AdamW: Adam with decoupled weight decay"},
   };
   return table;
 }

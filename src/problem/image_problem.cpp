@@ -52,8 +52,8 @@ void ImageProblem::restore(Context& context,
   const auto found = facts.find(kNormalization);
   if (found == facts.end() && !data_.has_train())
     fail(ExitCode::kBadInput,
-         "{}: has no training set, and the checkpoint does not say by which "
-         "constants its images were normalized",
+         "{}: has no training set, and the checkpoint does not record how its "
+         "images were normalized: give data.normalize as means / deviations",
          data_.source);
   if (found == facts.end() && options_.validation == 0) return;  // the same
   DataOptions saved = options_;

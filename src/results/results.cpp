@@ -102,7 +102,7 @@ void require_usable(const fs::path& path) {
   try {
     require_whole(path);
   } catch (const Error& error) {
-    fail(error.code(), "{} (move it away to go on without its rows)",
+    fail(error.code(), "{} (move it away to continue without its rows)",
          error.what());
   }
 }

@@ -126,8 +126,8 @@ fs::path RunDirectory::set_results_aside(const std::string& why,
 void RunDirectory::refuse_if_taken(const Options& options) const {
   if (options.checkpoint.resume == "none" && holds_a_run())
     fail(ExitCode::kCannotCreate,
-         "{}: holds a run already: choose another run.name, or "
-         "checkpoint.resume = auto to go on from its last checkpoint",
+         "{}: already holds a run: choose another run.name, or "
+         "checkpoint.resume = auto to resume from its last checkpoint",
          path_.string());
 }
 

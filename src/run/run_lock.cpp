@@ -98,12 +98,12 @@ struct Found {
 };
 
 [[noreturn]] void refuse(const fs::path& folder, const Found& owner) {
-  const std::string mend =
-      owner.by_file ? fmt::format(
-                          " (this file system knows no locks: if that "
-                          "has ended, remove {})",
-                          (folder / kOwnerFile).string())
-                    : "";
+  const std::string mend = owner.by_file
+                               ? fmt::format(
+                                     " (this file system has no locks: if that "
+                                     "process has ended, remove {})",
+                                     (folder / kOwnerFile).string())
+                               : "";
   throw FolderInUse(
       ExitCode::kCannotCreate,
       fmt::format("{}: in use by {}{}", folder.string(),

@@ -31,8 +31,8 @@ TimeLimit::TimeLimit(const Session& session, double limit_s) {
     is_blind_ = slurm.from != kNoSlurmLimit;
     description_ = is_blind_
                        ? fmt::format(
-                             "when Slurm ends this job is not known ({}): "
-                             "only its signal stops this run in time",
+                             "the time at which Slurm ends this job is unknown "
+                             "({}): only Slurm's signal stops this run in time",
                              slurm.from)
                        : kNoSlurmLimit;
     return;

@@ -117,8 +117,8 @@ ArrivalOrder read_order(const std::string& path, const OrderShape& expected) {
   }
   if (!is_complete(order, expected))
     fail(ExitCode::kBadInput,
-         "{}: the pushes are not those of the steps handed out, expected a "
-         "file as asp.record wrote it",
+         "{}: its pushes do not match its steps, expected an order.h5 that "
+         "asp.record wrote",
          path);
   return order;
 }

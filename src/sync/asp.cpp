@@ -223,10 +223,10 @@ Keys asp_keys() {
           {.name = "asp.batchnorm",
            .place = &AspOptions::batchnorm,
            .doc = "Running statistics of BatchNorm. local: each worker's own; "
-                  "shared: variables of the server, to which the changes are "
-                  "added that a worker's batch made to what it had pulled (as "
-                  "Tensor2Tensor does, Sync-Switch), so that with 16 and more "
-                  "workers variances become negative; averaged: "
+                  "shared: variables of the server, to which each worker adds "
+                  "the changes that its batch made to the values it had pulled "
+                  "(as Tensor2Tensor does in Sync-Switch; with 16 or more "
+                  "workers, variances become negative); averaged: "
                   "variables of the server, which averages the batch's "
                   "statistics into them (as TensorFlow does by itself).",
            .used_when = {{"model.family", {}, "batchnorm"}}},

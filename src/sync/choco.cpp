@@ -99,7 +99,7 @@ SchemeInfo choco_scheme() {
   return {.keyword = "choco",
           .description =
               "gossip of compressed differences to public copies, "
-              "under the next step",
+              "during the next step",
           .make = &make<Choco>,
           .check =
               [](const SchemeRequest& request) {

@@ -139,8 +139,8 @@ void check_dgc(const SchemeRequest& request) {
          compress.kind);
   if (compress.kind == "random_k" && !compress.biased)
     fail(ExitCode::kBadInput,
-         "compress.biased: no, but values that are scaled up are no "
-         "contraction, which error feedback needs, expected yes with dgc");
+         "compress.biased: no, but error feedback needs a contraction, and "
+         "random_k that is scaled up is not one, expected yes with dgc");
   for (const double ratio : dgc.warmup_ratios)
     if (!(ratio >= 0 && ratio < 1))
       fail(ExitCode::kBadInput,

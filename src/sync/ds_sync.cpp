@@ -196,7 +196,8 @@ void DsSync::finish(RunEnd end) {
 
 void check_ds_sync(const SchemeRequest& request) {
   // A step changes parameters by less than bf16 resolves.
-  refuse_bf16(request, "ds_sync", "would round parameters away");
+  refuse_bf16(request, "ds_sync",
+              "would round small changes of parameters away");
   const DsSyncOptions& options = request.sync.ds_sync;
   const int64_t phases = std::ssize(ds_sync_phases(options, request.workers));
   if (options.restart == PhaseRestart::kEpoch && request.steps_per_epoch > 0 &&

@@ -93,7 +93,8 @@ void check_local_sgd(const SchemeRequest& request) {
     fail(ExitCode::kBadInput,
          "local_sgd.steps: no local steps, expected 1 or more");
   // Averaging a few steps changes parameters by less than bf16 resolves.
-  refuse_bf16(request, "local_sgd", "would round parameters away");
+  refuse_bf16(request, "local_sgd",
+              "would round small changes of parameters away");
 }
 
 Keys local_sgd_keys() {

@@ -57,8 +57,8 @@ void check_fractions(const SyncSwitchOptions& options,
   for (size_t i = 0; i < phases; ++i)
     if (lengths[i] <= 0 && !(i + 1 == phases && is_last_empty(options)))
       fail(ExitCode::kBadInput,
-           "sync_switch.fractions: {} is no step of {}, expected "
-           "at least one per phase",
+           "sync_switch.fractions: {} of {} steps leaves a phase "
+           "without a step, expected at least one per phase",
            fractions[i], total_steps);
 }
 
@@ -120,7 +120,7 @@ void check_policy(const SyncSwitchOptions& options,
       options.train_steps.empty())
     fail(ExitCode::kBadInput,
          "sync_switch.policy: greedy takes an episode's work from the asp "
-         "phase, which has none of its own before a plateau, expected "
+         "phase, whose length is unknown before a plateau, expected "
          "elastic, fixed or sync_switch.fractions");
 }
 

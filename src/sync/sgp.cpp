@@ -97,8 +97,8 @@ std::optional<double> sgp_bytes(const TrafficPlan& plan) {
 SchemeInfo sgp_scheme() {
   return {.keyword = "sgp",
           .description =
-              "stochastic gradient push: half of a model to one "
-              "peer per step",
+              "stochastic gradient push: the model, at half weight, "
+              "to one peer per step",
           .make = &make<Sgp>,
           .planned_bytes = &sgp_bytes,
           .uses_wire = true,

@@ -118,7 +118,7 @@ void Recorder::declare_tables() {
   for (const auto& [name, text] :
        {std::pair("compute_s", "forward and backward"),
         {"exposed_s", "the worker was blocked on communication"},
-        {"overlapped_s", "communication under computation"},
+        {"overlapped_s", "communication during computation"},
         {"wait_s",
          "of exposed_s: waiting for peers (NaN with NCCL, which does not "
          "report it)"}})
@@ -312,10 +312,8 @@ void Recorder::log_end(const Position& at,
     log.line("  the whole run's steps by worker: {}", steps_text(steps));
   }
   if (totals.skipped > 0)
-    log.line(
-        "  steps of a worker whose gradient was not finite, and left out: "
-        "{:.0f}",
-        totals.skipped);
+    log.line("  gradients that were not finite and therefore left out: {:.0f}",
+             totals.skipped);
   log_target(at);
 }
 

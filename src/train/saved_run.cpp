@@ -139,10 +139,10 @@ std::string resize_obstacle(const Options& options) {
     return "phases of sync_switch, and the workers that they leave out, are "
            "counted by worker";
   if (options.sync.asp.record || !options.sync.asp.replay.empty())
-    return "an order of arrival that is recorded or replayed is of so many "
-           "workers";
+    return "an order of arrival can be recorded or replayed only with the same "
+           "number of workers";
   if (!options.data.batch_by_worker.empty())
-    return "data.batch_by_worker is of so many workers";
+    return "data.batch_by_worker has one number for each worker";
   return "";
 }
 

@@ -199,9 +199,9 @@ void Trainer::audit(const Position& at) {
   if (results_) results_->commit();
   throw AgreedError(Error(
       ExitCode::kInternal,
-      fmt::format("replicas, which {} keeps equal, are not after step {}: {} "
-                  "(a fault of memory or network; results kept, this state is "
-                  "not saved: run again to go on from the last checkpoint)",
+      fmt::format("replicas, which {} keeps equal, differ after step {}: {} "
+                  "(a memory or network fault; results kept, this state is not "
+                  "saved: run again to resume from the last checkpoint)",
                   engine_.options.sync.scheme, at.step, difference)));
 }
 
@@ -263,8 +263,8 @@ ExitCode Trainer::nothing_left(const Position& at) {
             : "");
   else
     session_.log().line(
-        "{}: nothing left to do (to go on, give another run.target, or - for "
-        "none)",
+        "{}: nothing left to do (to continue, give another run.target, or - "
+        "for none)",
         target_was_reached_);
   if (has_ended || !target_was_reached_.empty())
     directory_.discard_requests(session_.log());

@@ -40,8 +40,8 @@ void Trainer::log_resized(const CheckpointFacts& then) {
           : "all start from the average of the model and its optimizer");
   if (engine_.length_workers != endpoint_.size())
     session_.log().line(
-        "lengths   given in steps of {} workers (run.steps among them) are "
-        "multiplied by {:.4g} for {}",
+        "lengths   in steps, such as run.steps, were given for {} workers and "
+        "are multiplied by {:.4g} for {}",
         engine_.length_workers,
         static_cast<double>(engine_.length_workers) / endpoint_.size(),
         endpoint_.size());

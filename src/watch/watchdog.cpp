@@ -295,8 +295,8 @@ void Watchdog::look_at_neighbours() {
       give_verdict(
           neighbour.rank,
           fmt::format("{} died at its start, or cannot be reached from {} "
-                      "(SYNCOPATE_INTERFACE names a network interface for the "
-                      "watchdog, run.watchdog = no does without)",
+                      "(set SYNCOPATE_INTERFACE to a network interface that "
+                      "reaches it, or run.watchdog = no)",
                       name, cards_[rank_].host.data()));
   }
 }

@@ -238,7 +238,7 @@ done
 echo "what comes first under a scheme does not decide"
 advise "late start" --network.mbit_s=20 --sync.scheme=local_sgd --local_sgd.start=300
 late=$(ratio "--sync.scheme=local_sgd")
-grep -q "^note  *local_sgd: its steps after local_sgd.start" out ||
+grep -q "^note  *local_sgd: only its steps after local_sgd.start" out ||
   fail "no note: $(cat out)"
 advise "no start" --network.mbit_s=20 --sync.scheme=local_sgd
 holds "local_sgd.start" "$late == $(ratio "--sync.scheme=local_sgd")"

@@ -62,7 +62,7 @@ expect_code 66 "$SYNCOPATE" train absent.ini
 one_line "nowhere"
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=taken
 expect_code 73 "$SYNCOPATE" train tiny.ini --run.name=taken --checkpoint.resume=none
-one_line "holds a run already"
+one_line "already holds a run"
 expect_code 76 "$SYNCOPATE" train tiny.ini --run.name=diverged --optimizer.lr=1e30
 grep -q "diverged.*worker 0" err || fail "divergence is not named: $(cat err)"
 [[ -e runs/diverged/results.h5 ]] || fail "the diverged run kept no results"

@@ -187,7 +187,7 @@ echo "what MPI ranks cannot do"
 # shellcheck disable=SC2046
 expect_code 65 $(ranks 2) "$SYNCOPATE" train small.ini --run.name=none \
   --stragglers.episodes=1:link:+30ms
-(($(grep -c "^error: .*stragglers.episodes: 1:link:+30ms: slow links" err) == 1)) ||
+(($(grep -c "^error: .*stragglers.episodes: 1:link:+30ms: only the virtual links" err) == 1)) ||
   fail "slow links under MPI are not refused in one line"
 
 python - <<'PY' || fail "rows are not as they should be"

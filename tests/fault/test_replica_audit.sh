@@ -55,7 +55,7 @@ for world in process ranks; do
     keys=(--sync.scheme="$scheme" $(scheme_keys "$scheme"))
     name=flip-$world-$scheme
     train 70 $world "$name" "${keys[@]}" --run.audit=6 "${fault[@]}"
-    grep -qE "^error: replicas, which $scheme keeps equal, are not after step \
+    grep -qE "^error: replicas, which $scheme keeps equal, differ after step \
 12: worker 1 of 3 differs from the others, first in 'parameters/.*conv.*'" \
       err || fail "$name: $(cat err)"
     [[ $(wc -l <err) == 1 ]] || fail "$name: more than a line: $(cat err)"

@@ -43,7 +43,7 @@ void check_rows(const PreparedHeader& header,
     fail(ExitCode::kInputMissing, "{}: {}", files.vocabulary.string(),
          error.message());
   if (spec.total_rows() > static_cast<int64_t>(bytes) / kLeastLineBytes)
-    header.fail_in(fmt::format("{} rows, more than {} has lines",
+    header.fail_in(fmt::format("{} rows, but {} has fewer lines",
                                spec.total_rows(), files.vocabulary.string()));
 }
 

@@ -427,8 +427,8 @@ QuestionData load_questions(const DataOptions& options,
         make_windows(std::move(text), tokenizer, options, use, threads);
     if (made.set.windows.empty())
       fail(ExitCode::kBadInput,
-           "{}: none of its {} questions has its answer at the place in its "
-           "context that answer_start gives, expected at least one",
+           "{}: for none of its {} questions does the context contain the "
+           "answer at answer_start, expected at least one",
            part.origin, questions);
     return made;
   };

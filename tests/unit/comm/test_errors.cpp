@@ -77,7 +77,8 @@ TEST(Errors, ADeadlockNamesWhoWaitsForWhat) {
   });
   expect_error(
       ExitCode::kInternal,
-      "deadlock: no worker can go on: worker 0 at 0 s waits for a receive of 4 "
+      "deadlock: no worker can continue: worker 0 at 0 s waits for a receive "
+      "of 4 "
       "bytes from worker 1, control (tag 5); worker 1 at 0 s waits for a "
       "receive of 4 bytes from worker 0, control (tag 5); worker 1/bucket at 0 "
       "s waits for a receive from any worker, arrival (tags 8 to 9)",
@@ -103,7 +104,8 @@ TEST(Errors, ADeadlockOfAPairNamesOperationPeerAndTag) {
   });
   expect_error(
       ExitCode::kInternal,
-      "deadlock: no worker can go on: worker 1 at 0.5 s waits for the end of "
+      "deadlock: no worker can continue: worker 1 at 0.5 s waits for the end "
+      "of "
       "worker 1/sum 3; worker 1/sum 3 at 0.5 s waits for a receive of 64 bytes "
       "from worker 0, bucket 3 (tag 1027); worker 0 at 0.25 s waits for a "
       "receive of 64 bytes from worker 1, bucket 3 (tag 1027)",
@@ -121,7 +123,8 @@ TEST(Errors, ADeadlockOfManyNamesTheHub) {
   const Error error = error_of(run);
   EXPECT_EQ(error.code(), ExitCode::kInternal);
   std::string expected =
-      "deadlock: no worker can go on: worker 20 at 0 s waits for a receive of "
+      "deadlock: no worker can continue: worker 20 at 0 s waits for a receive "
+      "of "
       "4 "
       "bytes from worker 7, server answer (tag 144); worker 7";
   for (const int leaf : {0, 1, 2, 3, 4, 5, 6, 8, 9, 10})
@@ -184,7 +187,8 @@ TEST(Errors, PollingForWhatNeverComesIsADeadlock) {
   });
   expect_error(
       ExitCode::kInternal,
-      "deadlock: no worker can go on: worker 0 at 0 s waits for a message from "
+      "deadlock: no worker can continue: worker 0 at 0 s waits for a message "
+      "from "
       "worker 1, control (tag 5), for which it polls; worker 1 at 0 s waits "
       "for "
       "a message from worker 0, control (tag 5), for which it polls",

@@ -113,7 +113,7 @@ TEST(Episodes, RefuseWhatMeansNothing) {
   for (const auto& [text, what] :
        {std::pair<std::string, std::string>{"7:link", "WORKERS:KIND:AMOUNT"},
         {"8:link:x4", "not a rank of 8"},
-        {"any9:link:x4", "no 9 of 8"},
+        {"any9:link:x4", "any9 draws more than all 8 workers"},
         {"any0:link:x4", "ranks"},
         {"3-1:link:x4", "ranks"},
         {"7:disk:x4", "compute, link or pause"},

@@ -348,9 +348,9 @@ TEST(Errors, CommandLine) {
           "command line: expected --section.key=value, found \"run.seed=1\"",
           "command line: expected --section.key=value, found \"--seed=1\"",
           "command line: expected --section.key=value, found \"--run.seed\"",
-          "command line: run.name: \"a #b\" has no form in an input file: "
-          "expected no control characters, and no # at the start or after a "
-          "blank",
+          "command line: run.name: \"a #b\" cannot be written in an input "
+          "file: expected no control characters, and no # at the start or "
+          "after a blank",
           "command line: eval.batch: has no value, expected a whole number >= "
           "1",
           "command line: schedule.power: is used by schedule.kind = "

@@ -268,12 +268,12 @@ void expect_refused(const std::string& text, const std::string& line) {
 }
 
 TEST(Answers, OtherJsonIsRefusedInOneLine) {
-  expect_refused("", "not JSON at byte 1, behind \"\"");
+  expect_refused("", "not JSON at byte 1, after \"\"");
   expect_refused("{\"a\": \"b\"",
-                 "\"a\": not JSON at byte 10, behind \"\\\"b\\\"\"");
+                 "\"a\": not JSON at byte 10, after \"\\\"b\\\"\"");
   expect_refused("{\"a\": \"\xff\"}",
-                 "\"a\": not JSON at byte 8, behind \"\\\"\ufffd\"");
-  expect_refused("{} x", "not JSON at byte 4, behind \"{} x\"");
+                 "\"a\": not JSON at byte 8, after \"\\\"\ufffd\"");
+  expect_refused("{} x", "not JSON at byte 4, after \"{} x\"");
   expect_refused("[\"a\"]", "found [");
   expect_refused("\"a\"", "found a text");
   expect_refused("7", "found a number");

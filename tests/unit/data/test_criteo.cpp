@@ -225,7 +225,7 @@ TEST(Clicks, OtherHeadersAreRefused) {
   expect_said(zero, "a field of 0 rows");
   Header many;
   many.rows[7] = INT32_MAX;
-  expect_said(many, fmt::format("{} rows, more than {} has lines",
+  expect_said(many, fmt::format("{} rows, but {} has fewer lines",
                                 INT32_MAX + int64_t{2} * (kClickFields - 1),
                                 (folders.to / "vocabulary.tsv").string()));
   expect_said({.samples = 0}, "no samples of train");

@@ -325,8 +325,8 @@ TEST_F(Questions, RefuseASetWithoutSamples) {
       "qas": [{"id": "x", "question": "what",
                "answers": [{"text": "c", "answer_start": 0}]}]}]}]})");
   expect_refused(train.string() +
-                 ": none of its 1 questions has its answer at the place in "
-                 "its context that answer_start gives, expected at least one");
+                 ": for none of its 1 questions does the context contain the "
+                 "answer at answer_start, expected at least one");
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ TEST(BertWeights, MissingHeadIsRandomAndSaidSo) {
   bert->open_start();
   EXPECT_EQ(bert->describe_start(),
             file.described() +
-                ": 21 tensors; random, since the file has them not: "
+                ": 21 tensors; random because the file lacks them: "
                 "qa_outputs.weight, qa_outputs.bias; 1 of the file not used: "
                 "bert.pooler.dense.bias");
   const std::vector<float> values = first_values(*bert);

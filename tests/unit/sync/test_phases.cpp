@@ -154,11 +154,11 @@ TEST(Phases, MistakesSayWhatWouldFit) {
   EXPECT_EQ(mistake(phases_of("10", {0.5, 0.25})),
             "sync_switch.fractions: their sum is 0.75, expected 1");
   EXPECT_EQ(mistake(phases_of("10", {0, 1})),
-            "sync_switch.fractions: 0 is no step of 8000, expected at least "
-            "one per phase");
+            "sync_switch.fractions: 0 of 8000 steps leaves a phase without a "
+            "step, expected at least one per phase");
   EXPECT_EQ(mistake(phases_of("10", {1.5, -0.5})),
-            "sync_switch.fractions: -0.5 is no step of 8000, expected at "
-            "least one per phase");
+            "sync_switch.fractions: -0.5 of 8000 steps leaves a phase without "
+            "a step, expected at least one per phase");
   EXPECT_EQ(
       mistake(phases_of("10", {0.5, 0.5}, {400, 61200})),
       "sync_switch.train_steps: given together with sync_switch.fractions, "
