@@ -12,6 +12,7 @@
 #include "train/device_transport.h"
 #include "train/engine.h"
 #include "train/memory_plan.h"
+#include "train/rank_checks.h"
 #include "train/run_target.h"
 #include "train/run_trace.h"
 #include "train/saved_run.h"
@@ -84,6 +85,9 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
         "unused    [compute], [network]: costs of workers in one process, not "
         "of "
         "MPI ranks");
+  if (!world.is_inproc() && options.sync.transport == Transport::kNccl &&
+      engine.device->kind() != DeviceKind::kCuda)
+    log.line("unused    sync.transport: NCCL is for GPUs");
   if (const std::string taken = describe_taken(engine.input); !taken.empty())
     log.line(
         "taken     from the resumed run, where it differs from the "
@@ -154,6 +158,8 @@ ExitCode train(Session& session,
       state_provenance(session, *engine, *results);
     }
   });
+  check_same_input(session, *engine);
+  check_shared_directory(session, *directory);
   session.watch(engine->options.run,
                 (directory->path() / "hang-report.txt").string());
   const std::unique_ptr<World> world =

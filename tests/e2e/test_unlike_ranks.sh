@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Ranks that read different inputs or data, or do not share the run's directory,
+# are refused before the first step, in one line that names the rank.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export OMP_NUM_THREADS=1
+
+# unlike CODE PATTERN KEYS-OF-RANK-0 -- KEYS-OF-RANK-1
+unlike() {
+  local code=$1 pattern=$2 zero=() one=()
+  shift 2
+  while [[ $1 != -- ]]; do
+    zero+=("$1")
+    shift
+  done
+  one=("${@:2}")
+  expect_code "$code" "$MPIEXEC" -bind-to none \
+    -n 1 "$SYNCOPATE" train tiny.ini --run.name=unlike "${zero[@]}" : \
+    -n 1 "$SYNCOPATE" train tiny.ini --run.name=unlike "${one[@]}"
+  [[ $(grep -c '^error: ' err) == 1 ]] || fail "$*: not one line: $(cat err)"
+  grep -qE "^error: rank 1 on .* has $pattern: all ranks must read the same" err ||
+    fail "not $pattern: $(cat err)"
+  [[ ! -e runs/unlike ]] || fail "$*: a refused start left a folder"
+}
+unlike 65 'optimizer.lr = 0.2, rank 0 has 0.1' \
+  --optimizer.lr=0.1 --sync.scheme=local_sgd -- --optimizer.lr=0.2 --sync.scheme=local_sgd
+unlike 65 'run.steps = 30, rank 0 has 20' -- --run.steps=30
+unlike 65 'sync.scheme = ds_sync, rank 0 has bsp' -- --sync.scheme=ds_sync
+unlike 65 'run.seed = 2, rank 0 has 1' -- --run.seed=2
+
+# The same input, but another file of data on one host.
+python - <<'PY' || exit 1
+import h5py, numpy
+rng = numpy.random.default_rng(1)
+for seed in 1, 2:
+    with h5py.File(f"data{seed}.h5", "w") as file:
+        for part, count in ("train", 64), ("test", 32):
+            file[f"{part}/images"] = rng.integers(
+                0, 256, (count, 8, 8, 3), dtype=numpy.uint8)
+            file[f"{part}/labels"] = rng.integers(0, 4, count, dtype=numpy.int64)
+PY
+for rank in 0 1; do
+  mkdir host$rank
+  cp data$((rank + 1)).h5 host$rank/data.h5
+  sed -e '/^\(samples\|test_samples\|classes\|height\|width\) =/d' \
+    -e 's/^kind = synthetic_images/kind = hdf5\npath = data.h5/' tiny.ini >host$rank/tiny.ini
+done
+on_hosts() { # on_hosts CODE KEYS...: each rank in a folder of its own
+  local code=$1
+  shift
+  expect_code "$code" "$MPIEXEC" -bind-to none \
+    -n 1 -wdir "$scratch/host0" "$SYNCOPATE" train tiny.ini "$@" : \
+    -n 1 -wdir "$scratch/host1" "$SYNCOPATE" train tiny.ini "$@"
+}
+on_hosts 65 --run.name=data --run.directory="$scratch/shared"
+grep -qE '^error: rank 1 on .* has the digest of its data = .*, rank 0 has ' err ||
+  fail "other data: $(cat err)"
+cp host0/data.h5 host1/data.h5
+on_hosts 0 --run.name=data --run.directory="$scratch/shared" --sync.transport=nccl
+grep -q '^unused    sync.transport: NCCL is for GPUs$' out || fail "nccl: $(cat out)"
+
+# The data are equal, but the run's directory is not the same folder.
+on_hosts 73 --run.name=apart
+grep -qE "^error: $scratch/host1/runs/apart: is not the folder .*: rank 1 on " err ||
+  fail "two folders: $(cat err)"
+[[ ! -e host0/runs && ! -e host1/runs ]] || fail "a refused start left a folder"
+finish
