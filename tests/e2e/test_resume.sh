@@ -168,12 +168,18 @@ expect_code 65 "$SYNCOPATE" train tiny.ini --run.workers=2 --run.name=whole \
   --optimizer.lr=0.5
 grep -q "optimizer.lr" err || fail "the refusal does not name the key"
 cmp -s before.ini runs/whole/input.ini || fail "a refused resume changed input.ini"
-# One rank alone with other keys: all end, with the mistake and what to do.
+# All ranks with other keys: the mistake and what to do. One rank alone: that it
+# differs from the others.
 # shellcheck disable=SC2046
 expect_code 0 $(ranks 2) "$SYNCOPATE" train tiny.ini --run.name=pair --run.stop_at=5
 sed 's/^lr = 0.05/lr = 0.07/' tiny.ini >other.ini
 expect_code 65 "$MPIEXEC" -bind-to none -n 1 "$SYNCOPATE" train other.ini \
   --run.name=pair : -n 1 "$SYNCOPATE" train tiny.ini --run.name=pair
+(($(grep -c "^error: " err) == 1)) || fail "not one line: $(cat err)"
+grep -q "^error: rank 1 on .* has optimizer.lr = 0.05, rank 0 has 0.07: all ranks" err ||
+  fail "ranks that differ are not told: $(cat err)"
+# shellcheck disable=SC2046
+expect_code 65 $(ranks 2) "$SYNCOPATE" train other.ini --run.name=pair
 (($(grep -c "^error: " err) == 2)) || fail "not two lines: $(cat err)"
 grep -q '^error: another run is in runs/pair: .*--run.name=' err ||
   fail "the way out is not named: $(cat err)"

@@ -176,7 +176,7 @@ says 'compute.trace: trace.csv has 30 rows, expected one for each of .* steps' e
 expect_code 0 "$SYNCOPATE" train traced.ini --run.workers=3 --$key=1 "${trace[@]}"
 expect_code 65 "${three[@]}" "$SYNCOPATE" train ranks.ini --$key=1 --run.name=mpi
 [[ $(wc -l <err) == 1 ]] || fail "more than a line: $(cat err)"
-says "^error: .*$key: is virtual time .*run.target.*run.time_limit_s.*Slurm" err
+says "^error: .*$key: limits virtual time, .*run.target.*run.time_limit_s.*Slurm" err
 
 # A signal ends the search for the steps of a long run.
 "$SYNCOPATE" train tiny.ini --run.workers=3 --$key=60000 --run.name=long \
