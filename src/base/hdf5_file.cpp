@@ -65,7 +65,8 @@ std::string hdf5_version() {
 bool is_hdf5(const fs::path& path) {
   initialise_hdf5();
   // HDF5 would wait for the writer of a FIFO.
-  return fs::is_regular_file(path) && H5Fis_hdf5(path.c_str()) > 0;
+  std::error_code unknown;
+  return fs::is_regular_file(path, unknown) && H5Fis_hdf5(path.c_str()) > 0;
 }
 
 // --- writing -----------------------------------------------------------------

@@ -97,8 +97,9 @@ std::vector<std::string> condensed(const std::vector<std::string>& conflicts);
 void scale_lengths(Options& options, double factor);
 
 // Returns the table of keys as text, for `list keys`, and as Markdown, for
-// inputs/README.md. `word` selects a section and what a choice of this name (a
-// scheme, a network, ...) uses; "": all. Throws Error(kUsage) if it is neither.
+// inputs/README.md. `word` selects a key, a section, or what a choice of this
+// name (a scheme, a network, ...) uses; "": all. Throws Error(kUsage) if it is
+// none of them.
 std::string list_keys(const std::string& word = "");
 std::string list_keys_markdown();
 

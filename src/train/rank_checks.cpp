@@ -126,18 +126,18 @@ void check_shared_directory(Session& session, const RunDirectory& directory) {
            fs::absolute(directory.path()).string(), std::strerror(errno),
            place_of(session));
   };
+  const auto remove_probe = [&] {
+    std::error_code ignored;
+    if (session.rank() == 0) fs::remove(probe, ignored);
+  };
   try {
     session.agree_on(check);
   } catch (const AgreedError&) {
-    std::error_code ignored;
-    if (session.rank() == 0) {
-      fs::remove(probe, ignored);
-      directory.abandon();
-    }
+    remove_probe();
+    if (session.rank() == 0) directory.abandon();
     throw;
   }
-  std::error_code ignored;
-  if (session.rank() == 0) fs::remove(probe, ignored);
+  remove_probe();
 }
 
 }  // namespace syncopate
