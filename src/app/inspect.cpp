@@ -28,8 +28,10 @@ std::string describe_clicks(const fs::path& folder) {
 }
 
 std::string describe(const fs::path& path) {
-  if (!fs::exists(path))
-    fail(ExitCode::kInputMissing, "{}: no such file or folder", path.string());
+  std::error_code error;
+  if (!fs::exists(path, error))
+    fail(ExitCode::kInputMissing, "{}: {}", path.string(),
+         error ? error.message() : "no such file or folder");
   if (fs::exists(path / "manifest.json")) return describe_checkpoint(path);
   if (!fs::is_directory(path)) {
     if (!is_hdf5(path))
