@@ -33,7 +33,9 @@ ExitCode command_export(Session& session, const CommandLine& line) {
       session.log().warning(warning);
     const auto build = build_facts(session);
     const std::string said = export_model(
-        found, replica == line.options.end() ? "average" : replica->second,
+        found,
+        replica == line.options.end() ? evaluated_replica(found)
+                                      : replica->second,
         {{"program", fmt::format("syncopate {} ({})", build.at("version"),
                                  build.at("git"))},
          {"run", run_of(found.folder)}},

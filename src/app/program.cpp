@@ -47,9 +47,10 @@ const std::vector<Command>& command_table() {
        "export RUN|CHECKPOINT -o FILE.safetensors "
        "[--replica=K|average|centre|ema]",
        "a model for PyTorch, with torchvision's names (resnet, wrn) or\n"
-       "      Hugging Face's (bert), including running statistics; that of\n"
-       "      worker K or the average of all; model.weights = FILE starts a\n"
-       "      run from it",
+       "      Hugging Face's (bert), including running statistics: the one "
+       "that\n"
+       "      the run evaluates (eval.model; each: the average), or that of\n"
+       "      --replica; model.weights = FILE starts a run from it",
        &command_export},
       {"prepare",
        "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
@@ -202,7 +203,7 @@ std::string line_of(const std::exception& error) {
 
 void run_program(int argc, char** argv) {
   open_standard_files();
-  arrange_openmp_waiting(argv);
+  set_up_libraries(argv, launched_by_mpi());
   if (launched_by_mpi()) go_on_under_guardian(argv);
   std::unique_ptr<Session> session;
   try {

@@ -29,7 +29,7 @@ std::string accuracy_of(const Engine& engine, double sums_error) {
   // that the sum of a group does not know.
   if (any_scheme(engine.options.sync,
                  [](const auto& info) { return info.sums_in_groups; }))
-    return "about 10%";
+    return "about 15%";
   return fmt::format("{:.0f}%", 100 * sums_error);
 }
 

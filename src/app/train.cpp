@@ -45,12 +45,48 @@ void open_run(Session& session, const Engine& engine, RunDirectory& run) {
   session.log().open(run.log());
 }
 
+// Keys that have a value but no effect here, and are no mistake elsewhere.
+void note_unused(Log& log, const Engine& engine, bool is_inproc) {
+  const Options& options = engine.options;
+  const auto is_given = [&](const char* key) {
+    return engine.input.given.contains(key);
+  };
+  if (!engine.plans && is_given("run.plans") && options.run.plans != "none")
+    log.line("unused    run.plans: plans are for a GPU");
+  if (is_given("data.batch") && !options.data.batch_by_worker.empty())
+    log.line("unused    data.batch: data.batch_by_worker replaces it");
+  if (is_inproc) return;
+  for (const char* limit : {"run.step_timeout_s", "run.io_timeout_s"})
+    if (!options.run.watchdog && is_given(limit))
+      log.line("unused    {}: run.watchdog = no", limit);
+  const bool has_virtual_costs = std::ranges::any_of(
+      engine.input.given,
+      [](const auto& given) { return is_virtual_cost(given.first); });
+  if (has_virtual_costs)
+    log.line(
+        "unused    [compute], [network]: costs of workers in one process, not "
+        "of MPI ranks");
+  if (options.sync.transport == Transport::kNccl &&
+      engine.device->kind() != DeviceKind::kCuda)
+    log.line("unused    sync.transport: NCCL is for GPUs");
+}
+
+// A run that ends although one of its workers was to be killed or to hang: the
+// worker began no step or stage like that.
+void note_unstruck_fault(Log& log, const FaultOptions& faults) {
+  if (faults.kind == FaultKind::kKill || faults.kind == FaultKind::kHang)
+    log.line(
+        "note      faults.kind = {}: has not happened, because worker {} did "
+        "not begin the stage \"{}\" at step {} or later",
+        faults.kind, faults.rank, faults.stage, faults.step);
+}
+
 void print_banner(Session& session, const Engine& engine, const World& world) {
   const Options& options = engine.options;
   Log& log = session.log();
-  log.line("world     {}, {} per worker, {}, {}", world.description(),
-           counted(engine.threads, "thread"), engine.device->name(),
-           options.run.precision);
+  const std::string threads = threads_of_ranks(session, engine.threads);
+  log.line("world     {}, {} per worker, {}, {}", world.description(), threads,
+           engine.device->name(), options.run.precision);
   log.line("model     {}: {} parameters in {} tensors, activations {}",
            options.model.family, engine.model->parameters().num_elems(),
            engine.model->parameters().num_tensors(),
@@ -68,26 +104,10 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       options.sync.scheme, engine.scaled_lr(options, 0));
   if (engine.plans)
     log.line("plans     {}: {}", options.run.plans, engine.plans->describe());
-  else if (engine.input.given.contains("run.plans") &&
-           options.run.plans != "none")
-    log.line("unused    run.plans: plans are for a GPU");
-  if (engine.input.given.contains("data.batch") &&
-      !options.data.batch_by_worker.empty())
-    log.line("unused    data.batch: data.batch_by_worker replaces it");
   if (!engine.plan.limit.empty()) log.line("limit     {}", engine.plan.limit);
   if (const RunTarget target(engine); target)
     log.line("target    {}", target.description());
-  const bool has_virtual_costs = std::ranges::any_of(
-      engine.input.given,
-      [](const auto& given) { return is_virtual_cost(given.first); });
-  if (!world.is_inproc() && has_virtual_costs)
-    log.line(
-        "unused    [compute], [network]: costs of workers in one process, not "
-        "of "
-        "MPI ranks");
-  if (!world.is_inproc() && options.sync.transport == Transport::kNccl &&
-      engine.device->kind() != DeviceKind::kCuda)
-    log.line("unused    sync.transport: NCCL is for GPUs");
+  note_unused(log, engine, world.is_inproc());
   if (const std::string taken = describe_taken(engine.input); !taken.empty())
     log.line(
         "taken     from the resumed run, where it differs from the "
@@ -199,6 +219,8 @@ ExitCode train(Session& session,
   } catch (const std::bad_alloc&) {
     fail(ExitCode::kInternal, "{}", out_of_memory_line(session, *engine));
   }
+  if (ending == ExitCode::kDone)
+    note_unstruck_fault(session.log(), engine->options.faults);
   if (session.rank() == 0 && fs::exists(directory->results()))
     session.log().line("results   {}", directory->results().string());
   if (const std::string text = trace.description(); !text.empty())

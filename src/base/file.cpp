@@ -47,9 +47,15 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   fs::path temporary = path;
   temporary += ".tmp";
   OutputFile file(temporary);
-  file.write(content);
-  file.finish();
-  rename_durably(temporary, path);
+  try {
+    file.write(content);
+    file.finish();
+    rename_durably(temporary, path);
+  } catch (const Error&) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
 }
 
 OutputFile::OutputFile(const fs::path& path, Begin begin)

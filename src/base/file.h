@@ -20,7 +20,8 @@ void fsync_path(const fs::path& path);
 void rename_durably(const fs::path& from, const fs::path& to);
 
 // Atomically replaces `path` by `content`: a reader, or a kill at any moment,
-// finds either the old bytes or the new ones. Writes PATH.tmp beside it.
+// finds either the old bytes or the new ones. Writes PATH.tmp beside it, which
+// an error removes.
 void write_file_atomically(const fs::path& path, std::string_view content);
 
 // Does the same for a file that `write` creates at the path it is given and has

@@ -1,6 +1,5 @@
-// What concerns this process as a whole: who started it, and how its threads
-// wait.
-// SPDX-License-Identifier: Apache-2.0
+// What concerns this process as a whole: who started it, and the settings of
+// its libraries. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace syncopate {
@@ -8,13 +7,16 @@ namespace syncopate {
 // Returns whether a debugger or a tracer controls this process.
 bool is_traced();
 
-// Limits how long OpenMP threads spin while they wait: on cores that other
-// programs use as well, libgomp's default costs nine tenths of the speed
-// (tests/bench/spinning.sh). libgomp reads its settings when it is loaded, so
-// this sets GOMP_SPINCOUNT and executes the program once more: same process id,
+// Sets what libraries read from the environment when they are loaded, unless it
+// is set already, and executes the program once more: same process id,
 // descriptors and words. Call it first in main(), before MPI is initialised.
-// Returns, having done nothing, if GOMP_SPINCOUNT or OMP_WAIT_POLICY is set, or
-// under a debugger or valgrind, which follow the program that they started.
-void arrange_openmp_waiting(char** argv);
+// Returns if nothing is to be set, or under a debugger or valgrind, which
+// follow the program that they started.
+//   GOMP_SPINCOUNT, unless OMP_WAIT_POLICY is set: how long OpenMP threads spin
+//     while they wait. On cores that other programs use as well, libgomp's
+//     default costs nine tenths of the speed (tests/bench/spinning.sh).
+//   UCX_HANDLE_ERRORS=none, under MPI: if a peer dies, UCX prints no backtrace
+//     of this process, which the watchdog's line would follow.
+void set_up_libraries(char** argv, bool is_under_mpi);
 
 }  // namespace syncopate

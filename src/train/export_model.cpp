@@ -110,6 +110,12 @@ std::string sample_fact(const SampleSpec& spec) {
   return "";
 }
 
+std::string evaluated_replica(const FoundCheckpoint& found) {
+  const std::string model = key_if_used(found, "eval.model");
+  if (model == "ema" || model == "centre") return model;
+  return model == "rank0" ? "0" : "average";
+}
+
 std::string export_model(const FoundCheckpoint& found,
                          const std::string& replica,
                          std::map<std::string, std::string> metadata,

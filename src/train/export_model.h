@@ -31,4 +31,8 @@ std::string export_model(const FoundCheckpoint& found,
                          std::map<std::string, std::string> metadata,
                          const fs::path& output);
 
+// Returns the replica that the evaluations of the checkpoint's run used
+// (eval.model); where they used several, "average".
+std::string evaluated_replica(const FoundCheckpoint& found);
+
 }  // namespace syncopate

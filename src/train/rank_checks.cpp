@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -13,6 +14,8 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/text.h"
+#include "comm/collectives.h"
+#include "comm/tags.h"
 
 namespace syncopate {
 namespace {
@@ -90,6 +93,18 @@ void check_same_input(Session& session, const Engine& engine) {
            "{} has {}: all ranks must read the same input and data",
            place_of(session), what);
   });
+}
+
+std::string threads_of_ranks(Session& session, int threads) {
+  if (session.size() == 1) return counted(threads, "thread");
+  std::array<double, 2> most = {-1.0 * threads, 1.0 * threads};
+  session.make_world(session.size(), {})->run([&](Endpoint& endpoint) {
+    agree(endpoint, endpoint.world_group(), most, Combine::kMax,
+          tags::kControl);
+  });
+  const int fewest = static_cast<int>(-most[0]);
+  const std::string text = counted(static_cast<int>(most[1]), "thread");
+  return fewest == most[1] ? text : fmt::format("{} to {}", fewest, text);
 }
 
 void check_shared_directory(Session& session, const RunDirectory& directory) {

@@ -18,4 +18,7 @@ void check_same_input(Session& session, const Engine& engine);
 // or may not write to it; a directory that rank 0 has made is removed.
 void check_shared_directory(Session& session, const RunDirectory& directory);
 
+// Collective. Returns "2 threads", or "1 to 4 threads" if ranks differ.
+std::string threads_of_ranks(Session& session, int threads);
+
 }  // namespace syncopate

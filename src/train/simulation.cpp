@@ -1,6 +1,7 @@
 #include "train/simulation.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/modelled_sums.h"
 #include "run/signals.h"
@@ -9,6 +10,9 @@
 
 namespace syncopate {
 namespace {
+
+// Messages that take a simulation some two and thirty seconds to send.
+constexpr int64_t kMostOfRate = int64_t{1} << 19, kMostOfRun = int64_t{1} << 23;
 
 // Takes this worker's steps up to a boundary.
 void take_steps(WorkerStep& step, SimulatedWork& account) {
@@ -98,36 +102,51 @@ void check_simulation(const Engine& engine) {
 std::vector<SimulatedWork> simulate(Engine& engine,
                                     Fidelity fidelity,
                                     RunTrace* trace) {
+  using enum NetworkCost::Sums;
   NetworkCost cost = network_cost_of(engine);
+  const int64_t free_bytes = engine.device->free_bytes();
+  const auto run = [&](NetworkCost::Sums sums) {
+    cost.sums = sums;
+    engine.steps_begun.assign(engine.workers, 0);
+    const auto world = make_inproc_world(engine.workers, cost);
+    std::vector<SimulatedWork> work(engine.workers);
+    world->run([&](Endpoint& plain) {
+      Endpoint& endpoint = trace != nullptr ? trace->attach(plain) : plain;
+      work[endpoint.rank()] =
+          simulate_worker(engine, endpoint, fidelity, free_bytes);
+      if (trace != nullptr) trace->finish(plain);
+    });
+    return work;
+  };
   // A sum is modelled by itself. Its members may still be receiving messages of
   // another group's sum, rows of tables, or what the phase before a handover
   // sent.
   const bool may_meet = any_scheme(engine.options.sync, [](const auto& info) {
     return info.sums_in_groups || info.is_composite;
   });
+  // Policies time messages, between which a sum is no more than its end.
   const SyncOptions& sync = engine.options.sync;
+  const bool times_messages = scheme_info(sync.scheme).is_composite &&
+                              sync.sync_switch.policy != SwitchPolicy::kFixed;
   const bool are_few = engine.workers <= ModelledSums::kExactWorld;
   const bool are_blocks = sync.collective == CollectiveAlgorithm::kBinaryBlocks;
   const bool are_computed =
       fidelity != Fidelity::kExact && cost.ties_seed == 0 &&
-      !engine.sends_rows() && !(may_meet && are_few) &&
+      !engine.sends_rows() && !times_messages && !(may_meet && are_few) &&
       !(fidelity == Fidelity::kRun && are_blocks && are_few);
-  using enum NetworkCost::Sums;
-  if (!are_computed)
-    cost.sums = kSent;
-  else if (fidelity == Fidelity::kRate)
-    cost.sums = kRough;
-  engine.steps_begun.assign(engine.workers, 0);
-  const auto world = make_inproc_world(engine.workers, cost);
-  const int64_t free_bytes = engine.device->free_bytes();
-  std::vector<SimulatedWork> work(engine.workers);
-  world->run([&](Endpoint& plain) {
-    Endpoint& endpoint = trace != nullptr ? trace->attach(plain) : plain;
-    work[endpoint.rank()] =
-        simulate_worker(engine, endpoint, fidelity, free_bytes);
-    if (trace != nullptr) trace->finish(plain);
-  });
-  return work;
+  if (!are_computed) return run(kSent);
+  const auto computed = fidelity == Fidelity::kRate ? kRough : kComputed;
+  if (!may_meet) return run(computed);
+  // How many messages there are is known once the sums have been computed.
+  RunTrace* const wanted = std::exchange(trace, nullptr);
+  std::vector<SimulatedWork> work = run(computed);
+  int64_t messages = 0;
+  for (const SimulatedWork& mine : work) messages += mine.messages;
+  const bool is_sent =
+      messages <= (fidelity == Fidelity::kRate ? kMostOfRate : kMostOfRun);
+  trace = wanted;
+  if (is_sent) return run(kSent);
+  return engine.options.output.trace == Tracing::kOn ? run(computed) : work;
 }
 
 }  // namespace syncopate

@@ -38,7 +38,8 @@ enum class Fidelity : uint8_t {
   // In one segment: free-running schemes proceed as without evaluations and
   // checkpoints. Sums are computed where links are alike; over many steps,
   // concurrent ones then take the same time within 2%, and by pairs among more
-  // than ModelledSums::kExactWorld workers within 10%.
+  // than ModelledSums::kExactWorld workers within 10%, of changing groups
+  // within 15%. Those of groups are sent if they have few messages.
   kRate,
   // With the run's boundaries. Sums are computed where links are alike, other
   // than binary blocks among few workers: concurrent ones within

@@ -120,21 +120,31 @@ const char* rank_by_launcher() {
   return "?";
 }
 
+// Users know a node by Slurm's name for it.
+const char* host_name() {
+  static char name[128] = "?";
+  if (const char* node = std::getenv("SLURMD_NODENAME")) return node;
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// What hydra is told, in the rank and in its guardian.
+void prepare_abort() {
+  const char* descriptor = std::getenv("PMI_FD");
+  if (descriptor == nullptr || std::getenv("HYDI_CONTROL_FD") == nullptr)
+    return;
+  launcher = std::atoi(descriptor);
+  to_launcher_size = static_cast<size_t>(
+      std::snprintf(to_launcher, sizeof to_launcher, "cmd=abort exitcode=%d\n",
+                    static_cast<int>(ExitCode::kPeerLost)));
+}
+
 void watch_guardian(pid_t guardian) {
-  const int code = static_cast<int>(ExitCode::kPeerLost);
-  char host[128] = "?";
-  ::gethostname(host, sizeof host - 1);
   last_line_size = static_cast<size_t>(
       std::snprintf(last_line, sizeof last_line,
                     "error: rank %s (host %s, pid %d) exits because its "
                     "guardian (pid %d) was killed\n",
-                    rank_by_launcher(), host, getpid(), guardian));
-  if (const char* descriptor = std::getenv("PMI_FD");
-      descriptor != nullptr && std::getenv("HYDI_CONTROL_FD") != nullptr) {
-    launcher = std::atoi(descriptor);
-    to_launcher_size = static_cast<size_t>(std::snprintf(
-        to_launcher, sizeof to_launcher, "cmd=abort exitcode=%d\n", code));
-  }
+                    rank_by_launcher(), host_name(), getpid(), guardian));
   struct sigaction action {};
   action.sa_handler = &on_guardian_died;
   sigfillset(&action.sa_mask);
@@ -144,6 +154,20 @@ void watch_guardian(pid_t guardian) {
 }
 
 // --- the guardian ------------------------------------------------------------
+
+// Nobody has ended this process since its rank died, so perhaps no other rank
+// was left that could report it.
+[[noreturn]] void report_death(pid_t pid, int number) {
+  last_line_size = static_cast<size_t>(std::snprintf(
+      last_line, sizeof last_line,
+      "error: rank %s (host %s, pid %d) was killed by signal %d "
+      "(%s)\n",
+      rank_by_launcher(), host_name(), pid, number, strsignal(number)));
+  say(STDERR_FILENO, last_line, last_line_size);
+  ::usleep(1000 * kForwardMs);
+  if (launcher >= 0) say(launcher, to_launcher, to_launcher_size);
+  _exit(static_cast<int>(ExitCode::kPeerLost));
+}
 
 [[noreturn]] void guard(pid_t pid, int from_child, const sigset_t& mask) {
   child = pid;
@@ -178,6 +202,7 @@ void watch_guardian(pid_t guardian) {
         // kills this process KillWait seconds after SIGTERM.
         for (int i = 0; i < kTicksToSpeak && last_passed_on != SIGTERM; ++i)
           ::usleep(1000 * kTickMs);
+        if (last_passed_on != SIGTERM) report_death(pid, number);
         _exit(static_cast<int>(ExitCode::kPeerLost));
       }
       is_stopped = WIFSTOPPED(status);
@@ -198,6 +223,7 @@ void go_on_under_guardian(char** argv) {
   int ends[2] = {-1, -1};
   if (::pipe2(ends, O_CLOEXEC) != 0) return;
   const pid_t guardian = getpid();
+  prepare_abort();
   // Block signals until there is a child to pass them on to.
   sigset_t passed_on, mask;
   sigemptyset(&passed_on);

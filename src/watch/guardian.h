@@ -1,9 +1,10 @@
 // A small process between the launcher and a rank. When a rank dies by a
 // signal, launchers kill all others with SIGKILL at once and report that
 // signal; the guardian in between gives the others time to say which rank it
-// was, and makes the exit code 71. It also ends a rank that stays stopped. If
-// the guardian itself is killed, its rank says so in one line and ends with 71,
-// which the launcher may not pass on.
+// was, says so itself if nobody has ended the run by then, and makes the exit
+// code 71. It also ends a rank that stays stopped. If the guardian itself is
+// killed, its rank says so in one line and ends with 71, which the launcher may
+// not pass on.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

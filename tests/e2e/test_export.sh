@@ -40,6 +40,10 @@ grep -q 'average.safetensors: 56 tensors, .*torchvision; step 7, average of 3' \
 expect_code 0 "$SYNCOPATE" export runs/apart/checkpoints/step-00000007 \
   -o default.safetensors
 cmp average.safetensors default.safetensors || fail "not the same by default"
+train_three 0 process rank0 --run.steps=7 --sync.scheme=local_sgd \
+  --local_sgd.steps=5 --eval.model=rank0
+expect_code 0 "$SYNCOPATE" export runs/rank0 -o default.safetensors
+grep -q 'step 7, worker 0 of 3' out || fail "not the evaluated worker by default"
 check "average of the workers" <<'PY'
 import numpy as np
 from weights import read

@@ -125,6 +125,8 @@ evaluated grown
 # A file for other programs, and a run from it.
 expect_code 0 "$SYNCOPATE" export runs/local_sgd -o ema.safetensors --replica=ema
 grep -q "moving average" out || fail "export does not say what it wrote"
+expect_code 0 "$SYNCOPATE" export runs/local_sgd -o default.safetensors
+cmp ema.safetensors default.safetensors || fail "not the evaluated model by default"
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=from --run.steps=1 \
   --optimizer.lr=0 --schedule.warmup=0 --model.weights=ema.safetensors
 expect_code 0 "$SYNCOPATE" export runs/from -o again.safetensors

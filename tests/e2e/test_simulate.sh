@@ -206,6 +206,16 @@ grep -q '^sums  *computed, .*otherwise within 1% over many steps (--sums=sent: e
 expect_code 0 "$SYNCOPATE" simulate traced.ini "${alike[@]}" --sums=sent
 [[ $(timed) == "$computed" ]] || fail "sent: $(timed) s, computed: $computed s"
 grep '^sums ' out && fail "sums are computed under --sums=sent"
+# Members of one group meet those of the next on their links: among many workers
+# as well, every message is sent where there are not too many.
+groups=(--run.workers=300 --run.steps=12 --data.samples=1200 --compute.step_s=0.05
+  --compute.speed=1 --compute.spread=0.3 --network.mbit_s=5 --network.latency_us=100
+  --sync.scheme=ds_sync --ds_sync.restart=never)
+sed '/^episodes/d' small.ini >groups.ini
+expect_code 0 "$SYNCOPATE" simulate groups.ini "${groups[@]}" --sums=sent
+sent=$(timed)
+expect_code 0 "$SYNCOPATE" simulate groups.ini "${groups[@]}"
+[[ $(timed) == "$sent" ]] || fail "groups: sent: $sent s, by default: $(timed) s"
 expect_code 64 "$SYNCOPATE" simulate traced.ini --sums=all
 grep -qx 'error: simulate: --sums=all: expected computed or sent' err ||
   fail "--sums=all: $(cat err)"

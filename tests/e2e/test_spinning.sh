@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The program limits the spinning of OpenMP threads by executing itself once more:
-# in one process, under a launcher with its guardians, and not where the user has
-# decided or where a tracer follows.
+# The program limits the spinning of OpenMP threads, and UCX's backtraces, by
+# executing itself once more: in one process, under a launcher with its guardians,
+# and not where the user has decided or where a tracer follows.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 unset OMP_WAIT_POLICY GOMP_SPINCOUNT
@@ -19,6 +19,7 @@ echo "one process"
 pid=$!
 await_step alone.out
 [[ $(setting_of $pid GOMP_SPINCOUNT) == 10000 ]] || fail "alone: $(setting_of $pid GOMP_SPINCOUNT)"
+[[ -z $(setting_of $pid UCX_HANDLE_ERRORS) ]] || fail "alone: a setting of UCX"
 [[ $(cat /proc/$pid/comm) == "$(basename "$SYNCOPATE")" ]] ||
   fail "ps shows $(cat /proc/$pid/comm)"
 tr '\0' ' ' <"/proc/$pid/cmdline" | grep -q "train tiny.ini .*--run.name=alone" ||
@@ -52,6 +53,7 @@ done)
 ((${#pids[@]} == 2)) || fail "ranks: ${pids[*]}"
 for pid in "${pids[@]}"; do
   [[ $(setting_of "$pid" GOMP_SPINCOUNT) == 10000 ]] || fail "a rank spins"
+  [[ $(setting_of "$pid" UCX_HANDLE_ERRORS) == none ]] || fail "UCX prints backtraces"
   guardian=$(sed -n 's/^PPid:\t//p' "/proc/$pid/status")
   [[ $(cat "/proc/$guardian/comm") == guardian ]] ||
     fail "a rank's parent is $(cat "/proc/$guardian/comm")"

@@ -64,4 +64,34 @@ on_hosts 73 --run.name=apart
 grep -qE "^error: $scratch/host1/runs/apart: is not the folder .*: rank 1 on " err ||
   fail "two folders: $(cat err)"
 [[ ! -e host0/runs && ! -e host1/runs ]] || fail "a refused start left a folder"
+
+# Rank 1 sees the folder, but may not write to it.
+if unshare --mount true 2>err; then
+  mkdir runs
+  cat >read_only.sh <<'END'
+mount --bind runs runs && mount -o remount,ro,bind runs && exec "$@"
+END
+  expect_code 73 "$MPIEXEC" -bind-to none \
+    -n 1 "$SYNCOPATE" train tiny.ini --run.name=locked : \
+    -n 1 unshare --mount bash read_only.sh "$SYNCOPATE" train tiny.ini --run.name=locked
+  grep -qE "^error: $scratch/runs/locked: cannot be written: Read-only file system: rank 1 on " err ||
+    fail "read-only: $(cat err)"
+  [[ ! -e runs/locked ]] || fail "read-only: a refused start left a folder"
+else
+  echo "left out: a folder that one rank may not write to ($(cat err))"
+fi
+
+# What may differ is said, and so is what has no effect.
+expect_code 0 "$MPIEXEC" -bind-to none \
+  -n 1 -env OMP_NUM_THREADS 1 "$SYNCOPATE" train tiny.ini --run.threads=auto \
+  --run.watchdog=no --run.io_timeout_s=9 --run.name=threads : \
+  -n 1 -env OMP_NUM_THREADS 2 "$SYNCOPATE" train tiny.ini --run.threads=auto \
+  --run.watchdog=no --run.io_timeout_s=9 --run.name=threads
+grep -q '^world .*, 1 to 2 threads per worker, ' out || fail "threads: $(cat out)"
+grep -q '^unused    run.io_timeout_s: run.watchdog = no$' out || fail "watchdog: $(cat out)"
+
+# A fault that is never due.
+train_three 0 ranks no-fault --faults.kind=kill --faults.stage=start --faults.step=5
+grep -q '^note      faults.kind = kill: has not happened, because worker 0 did not begin the stage "start" at step 5 or later$' \
+  out || fail "no fault: $(cat out)"
 finish

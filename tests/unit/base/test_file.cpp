@@ -1,6 +1,8 @@
 #include "base/file.h"
 
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,6 +31,23 @@ class FileTest : public testing::Test {
   }
   ScratchFolder folder_;
 };
+
+TEST_F(FileTest, AnAtomicWriteThatFailsLeavesWhatWasThere) {
+  const fs::path path = folder_ / "a.json";
+  write_file_atomically(path, "old");
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = signal(SIGXFSZ, SIG_IGN);
+  const rlimit few{1000, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &few), 0);
+  EXPECT_EQ(
+      code_of([&] { write_file_atomically(path, std::string(5000, 'x')); }),
+      ExitCode::kIoError);
+  setrlimit(RLIMIT_FSIZE, &before);
+  signal(SIGXFSZ, handler);
+  EXPECT_EQ(read_file(path), "old");
+  EXPECT_FALSE(fs::exists(folder_ / "a.json.tmp"));
+}
 
 TEST_F(FileTest, AtomicWriteReplacesAndLeavesNothingElse) {
   const fs::path path = folder_ / "a.json";
