@@ -83,17 +83,18 @@ const Prediction& simplest_of_the_fastest(
   return *simplest;
 }
 
-// Of schemes that are as fast, the one that the table of schemes has first:
-// choco, for example, before dcd_psgd and ecd_psgd, which are less robust.
-const Prediction& first_of_the_fastest(
-    const std::vector<Prediction>& by_speed) {
+// Of schemes that are as fast as the fastest and have at least
+// `least_samples_per_s`, the one that the table of schemes has first: choco,
+// for example, before dcd_psgd and ecd_psgd, which are less robust.
+const Prediction& first_of_the_fastest(const std::vector<Prediction>& by_speed,
+                                       double least_samples_per_s) {
   const std::vector<SchemeInfo>& table = scheme_table();
   const auto place = [&](const Prediction& one) {
     return std::ranges::find(table, one.variant.scheme, &SchemeInfo::keyword);
   };
   const Prediction* first = &by_speed.front();
   for (const Prediction& one : by_speed)
-    if (one.obstacle.empty() &&
+    if (one.obstacle.empty() && one.samples_per_s >= least_samples_per_s &&
         one.samples_per_s >= kAsFast * by_speed.front().samples_per_s &&
         place(one) < place(*first))
       first = &one;
@@ -105,9 +106,11 @@ void print_advice(Log& log,
                   const Prediction& bsp,
                   const std::vector<Prediction>& others) {
   const bool has_other = !others.empty() && others.front().obstacle.empty();
-  const Prediction* other = has_other ? &first_of_the_fastest(others) : nullptr;
-  const double gain = has_other ? other->samples_per_s / bsp.samples_per_s : 0;
+  const Prediction* other = has_other ? &others.front() : nullptr;
+  double gain = has_other ? other->samples_per_s / bsp.samples_per_s : 0;
   if (gain >= request.gain) {
+    other = &first_of_the_fastest(others, request.gain * bsp.samples_per_s);
+    gain = other->samples_per_s / bsp.samples_per_s;
     log.line("advice     {}", other->variant.text());
     log.line(
         "           {:.3g} times as many samples per second as the fastest bsp "

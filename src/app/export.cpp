@@ -10,7 +10,8 @@ namespace {
 // Returns the run's folder, or the checkpoint's if it is not in a run's.
 std::string run_of(const fs::path& checkpoint) {
   const fs::path folder = fs::absolute(checkpoint).lexically_normal();
-  const fs::path checkpoints = folder.parent_path();
+  fs::path checkpoints = folder.parent_path();
+  if (checkpoints.filename() == "best") checkpoints = checkpoints.parent_path();
   return checkpoints.filename() == "checkpoints"
              ? checkpoints.parent_path().filename().string()
              : folder.filename().string();

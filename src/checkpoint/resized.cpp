@@ -41,16 +41,18 @@ bool is_common(const std::string& name) {
 int64_t resized_position(const std::vector<int64_t>& before,
                          int64_t batches_per_epoch_before,
                          int64_t workers,
-                         int64_t batches_per_epoch) {
-  CHECK(!before.empty() && workers > 0);
+                         int64_t batches_per_epoch,
+                         int64_t batches_per_step) {
+  CHECK(!before.empty() && workers > 0 && batches_per_step > 0);
   const int64_t all = std::accumulate(before.begin(), before.end(), int64_t{0});
   const int64_t mean = all / std::ssize(before);
   const int64_t epoch = mean / batches_per_epoch_before;
   // How much of this epoch's order all workers together have consumed.
   const int64_t taken =
       all - epoch * batches_per_epoch_before * std::ssize(before);
-  return epoch * batches_per_epoch +
-         std::min(taken / workers, batches_per_epoch);
+  const int64_t position =
+      epoch * batches_per_epoch + std::min(taken / workers, batches_per_epoch);
+  return position - position % batches_per_step;
 }
 
 struct ResizedState::Files {

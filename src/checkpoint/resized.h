@@ -21,11 +21,13 @@
 namespace syncopate {
 
 // Returns how many batches each of M workers has seen, given what each of N had
-// seen (`before`): the same part of an epoch, in samples.
+// seen (`before`): the same part of an epoch, in samples, rounded down to whole
+// steps.
 int64_t resized_position(const std::vector<int64_t>& before,
                          int64_t batches_per_epoch_before,
                          int64_t workers,
-                         int64_t batches_per_epoch);
+                         int64_t batches_per_epoch,
+                         int64_t batches_per_step = 1);
 
 // Loads what is visited. Values without a rule are unchanged. `found` must have
 // been verified. Errors: as for load_checkpoint.

@@ -261,6 +261,14 @@ bool is_by_worker(const std::string& name) {
          name.starts_with("stragglers.");
 }
 
+// Whether a resolved input has a number for each worker's link.
+bool is_list_of_links(const std::string& name,
+                      const std::map<std::string, std::string>& resolved) {
+  const auto found = resolved.find(name);
+  return found != resolved.end() && name.starts_with("network.") &&
+         found->second.find_first_of(" ,") != std::string::npos;
+}
+
 constexpr const char* kNotUsed = "not used";
 constexpr const char* kEpisodes = "stragglers.episodes";
 constexpr const char* kVirtualLimit = "run.virtual_limit_s";
@@ -376,10 +384,8 @@ void forget_by_worker(std::map<std::string, std::string>& saved) {
         "stragglers.factor", "stragglers.delay_workers", "stragglers.delay_ms",
         "stragglers.delay_from", "stragglers.delay_until", kEpisodes})
     saved.erase(key);
-  std::erase_if(saved, [](const auto& entry) {
-    return entry.first.starts_with("network.") &&
-           entry.second.find_first_of(" ,") != std::string::npos;
-  });
+  for (const char* key : {"network.mbit_s", "network.latency_us"})
+    if (is_list_of_links(key, saved)) saved.erase(key);
 }
 
 void forget_virtual_time(std::map<std::string, std::string>& saved) {
@@ -417,7 +423,10 @@ std::vector<std::string> resume_conflicts(
     const bool is_one_sided = old == saved.end() || current == now.end();
     if (old == saved.end() && current == now.end()) continue;
     if (is_one_sided && is_virtual_cost(name)) continue;
-    if (workers == Workers::kMayDiffer && is_by_worker(name)) continue;
+    if (workers == Workers::kMayDiffer &&
+        (is_by_worker(name) || is_list_of_links(name, saved) ||
+         is_list_of_links(name, now)))
+      continue;
     const Key* key = find_key(name);
     // An earlier version used this key where today's rules do not.
     if (key && current == now.end() && reason_unused(*key, then)) continue;

@@ -248,8 +248,9 @@ bool Episodes::is_under_way(size_t index, int rank, double now) const {
     begin += static_cast<double>(repetition) * episode.every;
     if (episode.is_at_random) {
       const double free = episode.every - episode.length;
-      const double late = draws(seed_, index, repetition).uniform() * free;
-      begin += episode.is_in_steps ? std::floor(late) : late;
+      const double share = draws(seed_, index, repetition).uniform();
+      begin +=
+          episode.is_in_steps ? std::floor(share * (free + 1)) : share * free;
     }
   }
   if (now < begin) return false;

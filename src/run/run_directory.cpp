@@ -108,19 +108,22 @@ bool RunDirectory::holds_a_run() const {
 
 fs::path RunDirectory::set_results_aside(const std::string& why,
                                          Log& log) const {
-  if (!fs::exists(results())) return {};
+  const bool has_results = fs::exists(results());
+  const bool has_metrics = fs::exists(metrics());
+  if (!has_results && !has_metrics) return {};
   int number = 1;
   const auto numbered = [&](const fs::path& file) {
     return path_ / fmt::format("{}-{}{}", file.stem().string(), number,
                                file.extension().string());
   };
-  while (fs::exists(numbered(results()))) ++number;
-  const fs::path aside = numbered(results());
-  rename_durably(results(), aside);
-  if (fs::exists(metrics())) rename_durably(metrics(), numbered(metrics()));
-  log.warning(fmt::format("{}: {}; kept as {}", results().string(), why,
-                          aside.filename().string()));
-  return aside;
+  while (fs::exists(numbered(results())) || fs::exists(numbered(metrics())))
+    ++number;
+  if (has_results) rename_durably(results(), numbered(results()));
+  if (has_metrics) rename_durably(metrics(), numbered(metrics()));
+  const fs::path file = has_results ? results() : metrics();
+  log.warning(fmt::format("{}: {}; kept as {}", file.string(), why,
+                          numbered(file).filename().string()));
+  return has_results ? numbered(results()) : fs::path();
 }
 
 void RunDirectory::refuse_if_taken(const Options& options) const {

@@ -60,9 +60,10 @@ class RunDirectory {
   // Throws Error(kCannotCreate) if the directory holds a run and
   // checkpoint.resume is none.
   void refuse_if_taken(const Options& options) const;
-  // Keeps results that this run does not continue: renames results.h5, if it
-  // exists, to results-1.h5 (-2, ...), metrics.csv likewise, and logs it with
-  // `why`. Returns the new path, or an empty one.
+  // Keeps results that this run does not continue: renames results.h5 and
+  // metrics.csv, if they exist, to results-1.h5 and metrics-1.csv (-2, ...),
+  // and logs it with `why`. Returns the new path of results.h5, or an empty
+  // one.
   fs::path set_results_aside(const std::string& why, Log& log) const;
 
  private:

@@ -141,7 +141,7 @@ void Asp::quiesce() {
 
 void Asp::gather() {
   if (!std::exchange(is_gathered_, true))
-    exchange_.gather_replica(shard_.get());
+    exchange_.gather_replica(shard_.get(), Traffic::kControl);
 }
 
 // Checks that every shard has applied every push exactly once.
@@ -157,8 +157,11 @@ void Asp::check_counters() {
   order_.note_boundary(pushes);
 }
 
+// Also at a boundary, where the model has been gathered, so that a change takes
+// as long as anywhere else.
 void Asp::leave(double rate) {
-  gather();
+  exchange_.gather_replica(shard_.get(), Traffic::kPayload);
+  is_gathered_ = true;
   SchemeBase::leave(rate);
   await_pulled();
   Replica& mine = replica();
@@ -168,8 +171,10 @@ void Asp::leave(double rate) {
   const auto whole = mine.optimizer->state();
   for (size_t i = 0; i < whole.size(); ++i) {
     OnHost state(context().device(), context().stream(), whole[i]);
-    exchange_.gather(state.values(), shard_ ? shard_->optimizer().state()[i]
-                                            : std::span<float>());
+    exchange_.gather(
+        state.values(),
+        shard_ ? shard_->optimizer().state()[i] : std::span<float>(),
+        Traffic::kPayload);
     state.put_back();
   }
   // All shards have seen every push; not all workers have a shard.

@@ -78,7 +78,11 @@ class HostReducer final : public Reducer {
   explicit HostReducer(const SchemeParts& parts)
       : parts_(parts),
         group_(parts.endpoint.world_group()),
-        algorithm_(parts.sync.collective) {}
+        algorithm_(parts.sync.collective),
+        at_once_(algorithm_ == CollectiveAlgorithm::kNative &&
+                         parts.context.device().kind() == DeviceKind::kCuda
+                     ? 1
+                     : kAtOnce) {}
 
   void over(const Group& group) override {
     CHECK(in_flight_.empty() && !arrival_);
@@ -96,7 +100,8 @@ class HostReducer final : public Reducer {
     RowTables* const rows = sum.is_tables ? &rows_of(sum) : nullptr;
     Mirror* const mirror =
         sum.is_tables || brings_to_shared(sum) ? nullptr : &mirror_of(sum);
-    const Task before = index < kAtOnce ? nullptr : in_flight_[index - kAtOnce];
+    const Task before =
+        index < at_once_ ? nullptr : in_flight_[index - at_once_];
     in_flight_.push_back(parts_.endpoint.start(
         sum.name, [this, rows, mirror, &ready = *ready_[index], before, sum,
                    &times = task_times_[index]](Endpoint& endpoint) {
@@ -131,8 +136,8 @@ class HostReducer final : public Reducer {
 
   SyncTimes finish() override {
     const Time entered = parts_.endpoint.now();
-    // Each task has joined the one that was kAtOnce before it.
-    for (size_t i = in_flight_.size() - std::min(in_flight_.size(), kAtOnce);
+    // Each task has joined the one that was at_once_ before it.
+    for (size_t i = in_flight_.size() - std::min(in_flight_.size(), at_once_);
          i < in_flight_.size(); ++i)
       parts_.endpoint.join(in_flight_[i]);
     SyncTimes times = blocked_since(entered, has_gradients_at_, parts_.context,
@@ -206,6 +211,9 @@ class HostReducer final : public Reducer {
   SchemeParts parts_;
   Group group_;
   CollectiveAlgorithm algorithm_;
+  // Native collectives have no tags: all workers have to call them in the same
+  // order, but ranges may arrive from a GPU in another one.
+  size_t at_once_;
   // By the range's start, and whether the host only hands values on.
   std::map<std::pair<const float*, bool>, std::unique_ptr<Mirror>> mirrors_;
   // By the tables' start.

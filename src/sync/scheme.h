@@ -178,8 +178,8 @@ class Scheme {
   // Called during backward, with the plan that update() gets; never blocks, may
   // start communication.
   virtual void gradient_ready(const Bucket&, const StepPlan&) {}
-  // In virtual time, between two buckets: true ends the step at once, and
-  // update() discards its gradient.
+  // Called between two buckets in virtual time, otherwise once, after backward:
+  // true ends the step, and update() discards its gradient.
   virtual bool abandons_step() { return false; }
   // Finishes communication and applies the optimizer.
   virtual void update(const StepPlan& plan) = 0;

@@ -293,7 +293,9 @@ void ShardExchange::tell_boundary() {
                                  Traffic::kControl));
 }
 
-void ShardExchange::gather(std::span<float> range, std::span<const float> own) {
+void ShardExchange::gather(std::span<float> range,
+                           std::span<const float> own,
+                           Traffic kind) {
   const int64_t elems = std::ssize(range);
   if (!own.empty())
     copy_values(range.data() + part(elems, parts_.endpoint.rank()).offset,
@@ -304,16 +306,16 @@ void ShardExchange::gather(std::span<float> range, std::span<const float> own) {
       if (from.elems == 0) continue;
       broadcast(endpoint, world_,
                 bytes_span(range.subspan(from.offset, from.elems)), shard,
-                tags::kCollective, Traffic::kControl);
+                tags::kCollective, kind);
     }
   });
 }
 
-void ShardExchange::gather_replica(const ParameterShard* shard) {
-  const auto gather_on_host = [this](std::span<float> range,
-                                     std::span<const float> own) {
+void ShardExchange::gather_replica(const ParameterShard* shard, Traffic kind) {
+  const auto gather_on_host = [this, kind](std::span<float> range,
+                                           std::span<const float> own) {
     OnHost host(parts_.context.device(), parts_.context.stream(), range);
-    gather(host.values(), own);
+    gather(host.values(), own, kind);
     host.put_back();
   };
   using Values = std::span<const float>;

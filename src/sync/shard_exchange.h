@@ -54,10 +54,10 @@ class ShardExchange {
   // Gathers each shard's `own` slice (empty: no shard here) into all workers'
   // `range`, in host memory, of the length of the parameters or of the
   // statistics. Collective.
-  void gather(std::span<float> range, std::span<const float> own);
+  void gather(std::span<float> range, std::span<const float> own, Traffic kind);
   // Does the same for the replica's parameters and shared statistics; `shard`
   // is the local one, or null.
-  void gather_replica(const ParameterShard* shard);
+  void gather_replica(const ParameterShard* shard, Traffic kind);
 
  private:
   struct Shard {

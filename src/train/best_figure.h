@@ -22,6 +22,7 @@ class BestFigure {
   explicit operator bool() const { return figure_.has_value(); }
   // Returns whether the figure is better than all before; NaN never is.
   bool note(const Evaluation& evaluation);
+  bool is_known() const { return best_.has_value(); }
   std::string text() const;  // of kBestFigure; "" before the first evaluation
   // Goes on from a checkpoint's facts; from nothing if they are about another
   // figure.

@@ -176,6 +176,24 @@ void check_samples(const Engine& engine,
              data->second != engine.problem->digest()) {
     log.warning("not the data that " + folder + " was trained on");
   }
+  const auto differs = [&](const char* key) {
+    const auto there = found.facts.input.find(key);
+    const auto here = engine.input.resolved.find(key);
+    return there != found.facts.input.end() &&
+           here != engine.input.resolved.end() && there->second != here->second;
+  };
+  if (engine.options.eval.on == SetPart::kValidation)
+    for (const char* key : {"run.seed", "data.validation"})
+      if (differs(key))
+        log.warning(fmt::format(
+            "{} is {}, in {} it was {}: other samples are held out, and the "
+            "model was trained on some of them",
+            key, engine.input.resolved.at(key), folder,
+            found.facts.input.at(key)));
+  if (differs("data.normalize"))
+    log.warning(fmt::format("data.normalize is {}, in {} it was {}",
+                            engine.input.resolved.at("data.normalize"), folder,
+                            found.facts.input.at("data.normalize")));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "train/export_model.h"
 #include "train/memory_plan.h"
 #include "train/run_target.h"
+#include "train/variants.h"
 #include "train/virtual_limit.h"
 
 namespace syncopate {
@@ -47,100 +48,6 @@ std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
   return make_cpu_device();
 }
 
-// Returns whether phases may differ in the key `name`, "section.key".
-bool may_differ_by_phase(const std::string& name) {
-  const std::string section = name.substr(0, name.find('.'));
-  const bool is_of_composite =
-      std::ranges::any_of(scheme_table(), [&](const SchemeInfo& info) {
-        return info.is_composite && info.keyword == section;
-      });
-  return makes_a_new_run(name) && section != "data" && !is_of_composite &&
-         name != "sync.scheme" && name != "sync.transport";
-}
-
-// A phase or variant may make another choice, such as another optimizer, for
-// which keys of the whole input are unused. That is no error unless the key is
-// one of `own`, the variant's overrides: the key has its default then.
-void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
-  for (const auto& [name, place] : input.given) {
-    const std::string set = "--" + name + "=";
-    const bool is_own = std::any_of(
-        own.begin(), own.end(),
-        [&](const std::string& text) { return text.starts_with(set); });
-    const std::string unused = place + ": " + name + ": is used ";
-    if (own.empty() || is_own) continue;
-    const size_t forgiven = std::erase_if(
-        input.errors,
-        [&](const std::string& error) { return error.starts_with(unused); });
-    if (forgiven == 0) continue;
-    const Key& key = *find_key(name);
-    // A required text, such as data.path, has none; it keeps its value.
-    parse_value(key, format_value(key, Options()), input.options);
-  }
-}
-
-// Parses the input with the overrides `own` instead of those of the same keys.
-ParsedInput parse_variant(const std::string& path,
-                          const std::vector<std::string>& overrides,
-                          const std::vector<std::string>& own,
-                          const std::optional<SavedRun>& saved) {
-  std::vector<std::string> all = overrides;
-  for (const std::string& text : own) {
-    const std::string key = text.substr(0, text.find('=') + 1);
-    std::erase_if(all, [&](const std::string& earlier) {
-      return earlier.starts_with(key);
-    });
-    all.push_back(text);
-  }
-  ParsedInput input = parse_input(path, all, saved ? &saved->input : nullptr);
-  input.overrides = overrides;
-  forgive_unused(input, own);
-  return input;
-}
-
-// Returns the options of each phase: the input with the phase's own keys.
-std::vector<Options> phase_options(const Engine& engine) {
-  const SyncSwitchOptions& options = engine.options.sync.sync_switch;
-  const std::string& path = engine.input.path;
-  const std::vector<std::string> schemes = phase_schemes(options);
-  std::vector<std::vector<std::string>> of_phase(schemes.size());
-  for (const std::string& text : options.overrides) {
-    const size_t colon = text.find(':'), equals = text.find('=');
-    const auto phase = parse_int(text.substr(0, colon));
-    if (colon == std::string::npos || equals == std::string::npos ||
-        equals < colon || !phase || *phase < 1 || *phase > std::ssize(schemes))
-      fail(ExitCode::kBadInput,
-           "{}: sync_switch.overrides: {}: expected PHASE:section.key=value "
-           "with a phase from 1 to {}",
-           path, text, schemes.size());
-    const std::string name = text.substr(colon + 1, equals - colon - 1);
-    if (!may_differ_by_phase(name))
-      fail(ExitCode::kBadInput,
-           "{}: sync_switch.overrides: {}: phases may differ in keys of "
-           "optimizer, schedule, sync (not scheme and transport), compress, "
-           "topology and of their schemes",
-           path, text);
-    of_phase[*phase - 1].push_back("--" + text.substr(colon + 1));
-  }
-  std::vector<Options> phases;
-  for (size_t phase = 0; phase < schemes.size(); ++phase) {
-    ParsedInput input = parse_variant(path, engine.input.overrides,
-                                      of_phase[phase], engine.saved);
-    // The whole input is valid, so the phase's own keys cause these errors.
-    for (std::string& error : input.errors) {
-      const std::string from = "command line: ";
-      if (error.starts_with(from)) error = error.substr(from.size());
-      error = fmt::format("{}: sync_switch.overrides: phase {}: {}", path,
-                          phase + 1, error);
-    }
-    refuse_errors(input);
-    input.options.data = engine.options.data;
-    input.options.sync.scheme = schemes[phase];
-    phases.push_back(input.options);
-  }
-  return phases;
-}
-
 // A rule for the momentum after a switch requires an optimizer with momentum.
 std::string momentum_mistake(const Options& options,
                              const Options& before,
@@ -161,7 +68,7 @@ std::string momentum_mistake(const Options& options,
 void plan_scheme(Engine& engine) {
   const Options& options = engine.options;
   if (scheme_info(options.sync.scheme).is_composite)
-    engine.phases = phase_options(engine);
+    engine.phases = phase_options(engine.input, engine.options, engine.saved);
   // Without a training set the plan has no true lengths, and nothing is
   // trained.
   if (uses_trained_model(engine) && !engine.sampler) return;
@@ -192,7 +99,7 @@ void plan_scheme(Engine& engine) {
     refuse(
         "run.audit: sync_switch.order has a scheme under which replicas are "
         "not equal, expected 0");
-  audit->second = "0";  // the input as it was used is an input, too
+  audit->second = std::string("0");  // an input of its own, which runs as it is
 }
 
 // Starts the OpenMP threads of this process. If libgomp cannot start a thread,
@@ -222,7 +129,10 @@ double Engine::scaled_lr(const Options& of, int rank) const {
 }
 
 Schedule Engine::schedule_of(const Options& of, int rank) const {
-  return {of.schedule, scaled_lr(of, rank), plan.horizon, plan.steps_per_epoch};
+  const Length& own = of.schedule.horizon;  // a phase may have another one
+  const double horizon =
+      own.value > 0 ? own.steps(plan.steps_per_epoch) : plan.horizon;
+  return {of.schedule, scaled_lr(of, rank), horizon, plan.steps_per_epoch};
 }
 
 int64_t Engine::replica_bytes() const {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "keys/value.h"
 #include "train/audit.h"
 #include "train/virtual_limit.h"
 
@@ -27,7 +28,17 @@ struct Lengths {
   int64_t whole_steps(const char* key, const Length& length) const {
     return std::llround(limited(key, length.steps(steps_per_epoch)));
   }
-  // A period that was requested is at least one step, since 0 means never.
+  // Lengths may be in steps and in epochs, so only here can they be compared.
+  void refuse_unordered(const char* key, const std::vector<Length>& all) const {
+    for (size_t i = 1; i < all.size(); ++i)
+      if (all[i - 1].steps(steps_per_epoch) >= all[i].steps(steps_per_epoch))
+        input.refuse(fmt::format(
+            "{}: expected increasing lengths, found {} after {}, with {:g} "
+            "steps per epoch",
+            key, format_length(all[i]), format_length(all[i - 1]),
+            steps_per_epoch));
+  }
+  // A length that was requested is at least one step, since 0 means never.
   int64_t period(const char* key, const Length& length) const {
     return length.value > 0 ? std::max<int64_t>(1, whole_steps(key, length))
                             : 0;
@@ -57,15 +68,17 @@ RunPlan make_run_plan(const ParsedInput& input,
   if (run.epochs > 0)
     plan.total_steps = std::min<int64_t>(
         plan.total_steps,
-        static_cast<int64_t>(std::ceil(
-            lengths.limited("run.epochs", run.epochs * per_epoch) - 1e-9)));
+        std::max(1.0, std::ceil(lengths.limited("run.epochs",
+                                                run.epochs * per_epoch) -
+                                1e-9)));
   plan.stop_at = plan.total_steps;
   if (run.stop_at.value > 0)
-    plan.stop_at = std::min(plan.total_steps,
-                            lengths.whole_steps("run.stop_at", run.stop_at));
+    plan.stop_at =
+        std::min(plan.total_steps, lengths.period("run.stop_at", run.stop_at));
   plan.horizon = options.schedule.horizon.value > 0
                      ? options.schedule.horizon.steps(per_epoch)
                      : static_cast<double>(plan.total_steps);
+  lengths.refuse_unordered("schedule.milestones", options.schedule.milestones);
   plan.log_every = lengths.period("run.log_every", run.log_every);
   plan.eval_every = lengths.period("eval.every", options.eval.every);
   plan.checkpoint_every =

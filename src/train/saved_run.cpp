@@ -93,8 +93,8 @@ std::optional<SavedRun> find_here(const std::string& input_path,
         fmt::format("run.name: {} depends on run.workers, which the checkpoint "
                     "of checkpoint.resume may decide: give run.workers",
                     run.name));
-  const auto own = newest_facts(
-      RunDirectory(given.options, workers_of(run, ranks)).checkpoints());
+  const RunDirectory directory(given.options, workers_of(run, ranks));
+  const auto own = newest_facts(directory.checkpoints());
   if (!own && mode == "auto") return std::nullopt;
   const CheckpointFacts facts =
       own ? *own : read_checkpoint_facts(checkpoint_folder(mode));
@@ -113,7 +113,14 @@ std::optional<SavedRun> find_here(const std::string& input_path,
   ParsedInput resumed = parse_input(input_path, overrides, &saved.input);
   check_world(resumed, ranks);
   saved.differences = reasons_to_start_anew(saved, resumed, workers);
-  if (!saved.differences.empty()) saved.input.take = SavedInput::Take::kModel;
+  if (!saved.differences.empty())
+    saved.input.take = SavedInput::Take::kModel;
+  else if (const fs::path taken = RunDirectory(resumed.options, workers).path();
+           taken != directory.path())
+    given.refuse(fmt::format(
+        "run.name: {} would be {} with the keys of the checkpoint that "
+        "checkpoint.resume names: give these keys, or another run.name",
+        run.name, taken.string()));
   return saved;
 }
 

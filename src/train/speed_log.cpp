@@ -1,11 +1,13 @@
 #include "train/speed_log.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace syncopate {
 
 void SpeedLog::resume(int64_t step, double time_s) {
   set_row_end(step, time_s);
+  is_rest_of_row_ = true;
 }
 
 void SpeedLog::set_row_end(int64_t step, double time_s) {
@@ -17,6 +19,10 @@ SpeedLog::Speed SpeedLog::end_row(int64_t step, double time_s, double samples) {
   const double seconds = time_s - row_time_s_;
   const auto steps =
       static_cast<double>(std::max<int64_t>(1, step - row_step_));
+  // The row may have begun before the run was stopped.
+  if (std::exchange(is_rest_of_row_, false))
+    samples =
+        std::min(samples, steps * static_cast<double>(engine_.samples_a_step));
   set_row_end(step, time_s);
   row_rate_ = seconds > 0 ? samples / seconds : 0;
   is_known_ = true;

@@ -43,6 +43,7 @@ class SpeedLog {
   int64_t row_step_ = 0;  // the last row's end
   double row_time_s_ = 0;
   double row_rate_ = 0;  // samples per second
+  bool is_rest_of_row_ = false;
   // For first().
   std::optional<int64_t> began_at_, first_step_ended_at_;  // worker_steps
   double first_step_time_s_ = 0;

@@ -140,7 +140,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
 // and take no virtual time, so that an additional boundary changes no result.
 Trainer::Boundary Trainer::meet() {
   enter(Stage::kBoundary);
-  scheme_.gather();
+  tally_.uncounted([&] { scheme_.gather(); });
   step_.check_parameters();
   const auto stop = static_cast<int>(stop_request());
   Boundary here;
@@ -281,8 +281,10 @@ ExitCode Trainer::run() {
   };
   if (position().step >= engine_.plan.stop_at || !target_was_reached_.empty())
     return nothing_left(position());
-  if (results_ && engine_.options.output.csv)
-    recorder_.write_csv(directory_.metrics());
+  if (results_) {
+    write_file_atomically(directory_.input(), echo_input(engine_.input));
+    if (engine_.options.output.csv) recorder_.write_csv(directory_.metrics());
+  }
   here.stop = StopRequest::kNone;  // a step at least
   if (WorkerTrace* trace = endpoint_.trace())
     trace->start_at(position().step, step_.clock());

@@ -70,6 +70,7 @@ class Trainer {
   void load(const FoundCheckpoint& found);
   void load_resized(const FoundCheckpoint& found);
   void log_resized(const CheckpointFacts& then);
+  void resume_best(const CheckpointFacts& facts);
   void resume(const FoundCheckpoint& found);
   void look_at_results(const FoundCheckpoint& found);
   void run_segment(const Boundary& from, int64_t until);

@@ -27,7 +27,8 @@ void Trainer::load_resized(const FoundCheckpoint& found) {
                        static_cast<uint64_t>(engine_.options.run.seed));
   step_.set_batches_seen(resized_position(
       state.of_workers("batches_seen"), before.batches_per_epoch(),
-      endpoint_.size(), engine_.sampler->batches_per_epoch()));
+      endpoint_.size(), engine_.sampler->batches_per_epoch(),
+      engine_.options.data.accumulate));
 }
 
 void Trainer::log_resized(const CheckpointFacts& then) {

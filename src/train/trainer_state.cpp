@@ -48,8 +48,6 @@ void Trainer::start_or_resume() {
     start_fresh(found);
   else
     resume(*found);
-  if (results_)
-    write_file_atomically(directory_.input(), echo_input(engine_.input));
   step_.open_feed();
 }
 
@@ -229,6 +227,8 @@ void Trainer::load(const FoundCheckpoint& found) {
       session_.log().warning(
           fmt::format("{} is missing: the rows up to step {} are lost",
                       directory_.results().string(), found.facts.step));
+    if (!is_complete(found))
+      directory_.set_results_aside("rows of lost results", session_.log());
     return;
   }
   if (is_complete(found) && !lacks_end_) return;
@@ -267,6 +267,25 @@ void Trainer::look_at_results(const FoundCheckpoint& found) {
   lacks_end_ = said[1] > 0;
 }
 
+// If checkpoint.best had another value for a while, only the folder of the best
+// checkpoint tells its figure. All ranks get rank 0's answer.
+void Trainer::resume_best(const CheckpointFacts& facts) {
+  best_figure_.resume(facts.extra);
+  if (!best_figure_ || best_figure_.is_known()) return;
+  std::string stated;
+  if (results_)
+    for (const fs::path& folder : checkpoint_folders(directory_.best())) {
+      CheckpointFacts best;
+      if (attempt([&] { best = read_checkpoint_facts(folder); }).ok() &&
+          best.worker_steps <= facts.worker_steps &&
+          best.extra.contains(kBestFigure))
+        stated = best.extra.at(kBestFigure);
+      if (!stated.empty()) break;
+    }
+  tally_.uncounted([&] { stated = share_text(endpoint_, stated); });
+  if (!stated.empty()) best_figure_.resume({{kBestFigure, stated}});
+}
+
 void Trainer::resume(const FoundCheckpoint& found) {
   Outcome may_resume;
   tally_.uncounted([&] {
@@ -282,7 +301,7 @@ void Trainer::resume(const FoundCheckpoint& found) {
   look_at_results(found);
   if (ended_at_target(found))
     target_was_reached_ = found.facts.extra.at(kTargetReached);
-  best_figure_.resume(found.facts.extra);
+  resume_best(found.facts);
   if (found.facts.extra.contains(kBytesModelled))
     recorder_.note_modelled_bytes();
   if (!is_resized) saved_at_ = worker_steps;

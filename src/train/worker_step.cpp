@@ -155,10 +155,12 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   forward_backward();
   cost_.data_wait_s = data_wait_s() - waited_before_s;
   cost_.compute_s = monotonic_s() - compute_begin_s - cost_.data_wait_s;
-  if (is_virtual_)
+  if (is_virtual_) {
     cost_.compute_s = replay(plan.step);
-  else
+  } else {
     cost_.compute_s += read_s;
+    scheme_->abandons_step();
+  }
 
   enter(Stage::kCollective, plan.step);
   scheme_->update(plan);

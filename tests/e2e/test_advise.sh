@@ -175,6 +175,21 @@ advise "no copies" --network.mbit_s=10000
 ! grep -q 'transport' out || fail "no copies: $(grep transport out)"
 
 # A factor that no scheme reaches.
+# A scheme that reaches the gain is recommended, also where one that is nearly as
+# fast, and comes earlier in the table of schemes, does not.
+sed 's/^family = resnet/family = logistic/; /^depth/d; s/^height = 8/height = 32/
+  s/^width = 8/width = 32/' small.ini >close.ini
+for rate in 300 500 600 700 900; do
+  words=(close.ini --run.workers=8 --network.latency_us=10 --network.mbit_s=$rate
+    --compute.step_s=0.01 --compute.update_s=0)
+  expect_code 0 "$SYNCOPATE" advise "${words[@]}"
+  fastest=$(sed -n '/^Other schemes/,/^$/p' out | awk '/scheme=/ { print $3; exit }')
+  gain=$(awk -v most="$fastest" 'BEGIN { printf "%.6f", 0.994 * most }')
+  expect_code 0 "$SYNCOPATE" advise "${words[@]}" --gain="$gain"
+  ! grep -q '^advice .*scheme=bsp' out ||
+    fail "$rate Mbit/s: the fastest gains $fastest, yet with --gain=$gain: $(grep ^advice out)"
+done
+
 advise "a great gain" --network.mbit_s=20 --gain=100
 [[ $advice == *scheme=bsp* ]] || fail "a great gain: $advice"
 

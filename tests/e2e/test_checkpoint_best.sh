@@ -67,6 +67,7 @@ check worse loss -1
 expect_code 0 "$SYNCOPATE" export runs/loss/checkpoints/best \
   -o best.safetensors
 grep -q "step $step," "$scratch/out" || fail "another step was exported"
+grep -aq '"run":"loss"' best.safetensors || fail "the file names another run"
 expect_code 0 "$SYNCOPATE" predict tiny.ini \
   --checkpoint=runs/loss/checkpoints/best --output=labels.csv
 expect_code 0 "$SYNCOPATE" inspect runs/loss/checkpoints/best

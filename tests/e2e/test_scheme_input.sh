@@ -166,6 +166,12 @@ bad sync_switch.overrides "optimizer" "${half[@]}" \
   --sync_switch.overrides=2:data.batch=4
 bad sync_switch.overrides "phases may differ" "${half[@]}" \
   --sync_switch.overrides=2:sync.scheme=bsp
+for key in sync.tables=dense sync.bucket_mb=1 asp.record=yes asp.replay=order.h5; do
+  bad sync_switch.overrides "phases may differ" "${half[@]}" "--sync_switch.overrides=2:$key"
+done
+# A key of one phase is unused in another.
+bad sync_switch.overrides "phase 1: asp.pull: is used by sync.scheme = asp or ssp, not by bsp" \
+  "${half[@]}" --sync_switch.overrides=1:asp.pull=before_step
 bad sync_switch.overrides "1 to 2" "${half[@]}" \
   --sync_switch.overrides=3:optimizer.lr=0.1
 bad sync_switch.overrides "PHASE:section.key=value" "${half[@]}" \

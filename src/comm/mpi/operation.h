@@ -32,7 +32,6 @@ struct Operation : RequestState {
 
   // For the communication thread only.
   int64_t pieces_left = 0;
-  bool is_started = false;  // kReceiveAny: has received its first piece
 
   uint64_t record = 0;  // of operations(); 0: none
   std::exception_ptr error;

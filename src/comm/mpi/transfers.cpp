@@ -250,37 +250,45 @@ bool Transfers::take_strays() {
   }
 }
 
-// A listener takes the first stray in its range and then the rest of that
-// message; other listeners leave that message alone.
+// A listener takes the first message in its range of which all pieces are
+// there, so that one that arrives slowly does not delay others. Those of one
+// sender with one tag stay in order.
 bool Transfers::serve(Operation& listener) {
-  const auto is_taken_by_other = [&](const Stray& stray) {
-    return std::any_of(listeners_.begin(), listeners_.end(),
-                       [&](const auto& other) {
-                         return other.get() != &listener && other->is_started &&
-                                other->message.from == stray.from &&
-                                other->message.tag == stray.tag;
-                       });
-  };
-  Message& message = listener.message;
-  const auto is_mine = [&](const std::unique_ptr<Stray>& stray) {
-    if (listener.is_started)
-      return stray->from == message.from && stray->tag == message.tag;
-    return stray->tag >= listener.tags.first &&
-           stray->tag <= listener.tags.last && !is_taken_by_other(*stray);
-  };
-  for (;;) {
-    const auto found = std::find_if(strays_.begin(), strays_.end(), is_mine);
-    if (found == strays_.end() || !(*found)->arrival->done) return false;
-    const std::unique_ptr<Stray> stray = std::move(*found);
-    strays_.erase(found);
-    message.from = stray->from;
-    message.tag = stray->tag;
-    listener.is_started = true;
-    listener.error = stray->arrival->error;
-    const auto bytes = static_cast<int64_t>(stray->bytes.size());
-    message.payload.append(std::move(stray->bytes));
-    if (bytes < kPieceBytes || listener.error != nullptr) return true;
+  std::vector<std::pair<int, Tag>> seen;
+  for (const auto& first : strays_) {
+    const int from = first->from;
+    const Tag tag = first->tag;
+    if (tag < listener.tags.first || tag > listener.tags.last ||
+        std::ranges::find(seen, std::pair(from, tag)) != seen.end())
+      continue;
+    seen.emplace_back(from, tag);
+    std::vector<std::unique_ptr<Stray>*> pieces;
+    for (auto& piece : strays_) {
+      if (piece->from != from || piece->tag != tag) continue;
+      if (!piece->arrival->done) break;
+      pieces.push_back(&piece);
+      const bool is_last = std::ssize(piece->bytes) < kPieceBytes ||
+                           piece->arrival->error != nullptr;
+      if (!is_last) continue;
+      take(pieces, listener);
+      return true;
+    }
   }
+  return false;
+}
+
+// Moves the pieces of a message out of the strays.
+void Transfers::take(const std::vector<std::unique_ptr<Stray>*>& pieces,
+                     Operation& listener) {
+  Message& message = listener.message;
+  message.from = (*pieces.front())->from;
+  message.tag = (*pieces.front())->tag;
+  for (std::unique_ptr<Stray>* const piece : pieces) {
+    listener.error = (*piece)->arrival->error;
+    message.payload.append(std::move((*piece)->bytes));
+    piece->reset();
+  }
+  std::erase(strays_, nullptr);
 }
 
 bool Transfers::serve_listeners() {

@@ -55,6 +55,8 @@ class Transfers {
   bool take_strays();
   bool serve_listeners();
   bool serve(Operation& listener);
+  void take(const std::vector<std::unique_ptr<Stray>*>& pieces,
+            Operation& listener);
   bool settle_adoptions();
   void end_piece(Operation& operation);
   void end(Operation& operation);

@@ -84,6 +84,8 @@ TEST(Resized, PositionsAreCountedInSamples) {
   EXPECT_EQ(resized_position({26, 26, 26, 26}, 10, 2, 20), 2 * 20 + 12);
   EXPECT_EQ(resized_position({26, 26, 26, 26}, 10, 8, 5), 2 * 5 + 3);
   EXPECT_EQ(resized_position({26, 26, 26, 26}, 10, 4, 10), 26);
+  // Steps of two batches: three workers after one step, then two workers.
+  EXPECT_EQ(resized_position({2, 2, 2}, 10, 2, 20, 2), 2);
   // Whole epochs stay whole, also where batches were left over.
   EXPECT_EQ(resized_position({20, 20, 20, 20}, 10, 3, 13), 26);
   // Free-running workers have read different numbers of samples: 19 in the
