@@ -7,14 +7,16 @@
 #     -m SETTINGS  settings to try (4)
 #     -b BETA      tolerated loss of accuracy against bsp (0.01)
 #     -d DIR       folder for the runs and search.csv (runs/sync_switch_search);
-#                  an interrupted search resumes from there
+#                  an interrupted search resumes from there, with the same INPUT
+#                  and keys (search.input)
 # Costs (SETTINGS + 1) * RUNS runs. The schemes of INPUT do not matter; its
 # sync_switch.lr_rule and momentum_rule do.
 # Environment:
 #   SYNCOPATE  the executable (build/release/syncopate or build/cpu/syncopate)
 #   LAUNCHER   a launcher such as "srun --ntasks=8" or "mpiexec -n 8"
-# Exit codes: 0 the last line is "use FRACTION", 64 usage, 66 missing; otherwise
-# the failed run's code. A run that diverges (76) counts as accuracy 0.
+# Exit codes: 0 the last line is "use FRACTION", 64 usage, 65 DIR has the search of
+# another INPUT or of other keys, 66 missing; otherwise the failed run's code. A
+# run that diverges (76) counts as accuracy 0.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=env/python.sh
@@ -48,6 +50,14 @@ timing() { "$python" "$here/../postprocess/switch_timing.py" "$@"; }
 mkdir -p "$dir"
 log=$dir/search.csv
 [[ -s $log ]] || echo "fraction,seed,accuracy" >"$log"
+asked=$(cat "$input"; printf '%s\n' "$@")
+if [[ $(wc -l <"$log") == 1 ]]; then # no result yet
+  echo "$asked" >"$dir/search.input"
+elif [[ $asked != "$(cat "$dir/search.input" 2>/dev/null)" ]]; then
+  echo "error: $dir: has the search of another input or of other keys: remove" \
+    "it, or choose another folder with -d" >&2
+  exit 65
+fi
 
 while true; do
   action=$(timing next "$log" --runs="$runs" --settings="$settings" --beta="$beta")

@@ -150,6 +150,16 @@ expect "what next says" "$(timing next found/search.csv --runs=1 --settings=2)" 
 # Nothing is run twice.
 expect_code 0 search
 expect "one line" "1" "$(wc -l <out)"
+# What was found for another input, or with other keys, is no answer.
+sed 's/^lr = .*/lr = 0.02/' tiny.ini >other.ini
+for words in "other.ini --run.steps=16" "tiny.ini --run.steps=24"; do
+  # shellcheck disable=SC2086
+  expect_code 65 "$source_dir/jobs/sync_switch_search.sh" -r 1 -m 2 -d found \
+    $words --run.workers=4 --optimizer.lr=0.01
+  [[ ! -s out && $(wc -l <err) == 1 ]] || fail "$words: $(cat out err)"
+  grep -q '^error: found: ' err || fail "$words: $(cat err)"
+done
+expect_code 0 search
 # An input that is one of Sync-Switch itself, in steps, as the published ones.
 cat tiny.ini - >switching.ini <<'INI'
 [sync]
@@ -167,4 +177,6 @@ expect "rows of it" "3" "$(wc -l <switching/search.csv)"
 # What a run refuses ends the search, with its code and its line.
 rm -r found
 expect_code 65 search --no.such=key
+# Without that key it begins: there is no result yet that it could be mistaken for.
+expect_code 0 search
 finish
