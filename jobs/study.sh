@@ -31,10 +31,11 @@ if [[ ! -f $study ]]; then
   echo "error: $1: no such study; there are${names//\//}" >&2
   exit 66
 fi
-mode=--local
-case ${2:-} in --local | --slurm)
-  mode=$2
-  set -- "$1" "${@:3}"
-  ;;
-esac
-exec "$root/jobs/sweep.sh" "$mode" "$study" "${@:2}"
+mode=--local words=()
+for word in "${@:2}"; do
+  case $word in
+  --local | --slurm) mode=$word ;;
+  *) words+=("$word") ;;
+  esac
+done
+exec "$root/jobs/sweep.sh" "$mode" "$study" "${words[@]}"

@@ -26,7 +26,7 @@ class Queue:
         self.sweep, self.at_a_time = sweep, at_a_time
         self.stop_signal = None
         self.running = {}   # Popen: (job, when it was started)
-        self.failures = []  # lines
+        self.failures = {}  # title: line, of runs that were not tried again
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self.on_signal)
 
@@ -36,6 +36,7 @@ class Queue:
             process.send_signal(signal.SIGTERM)
 
     def start(self, job):
+        self.failures.pop(job.title, None)
         folder = os.path.join(self.sweep.directory, job.phase)
         os.makedirs(folder, exist_ok=True)
         with open(output_of(self.sweep, job), "a", encoding="utf-8") as output:
@@ -60,14 +61,24 @@ class Queue:
             line += "stopped"
         else:
             failure = f"exit code {code}: {last_line(self.sweep, job)}"
-            self.failures.append(f"{job.title}: {failure}")
+            self.failures[job.title] = failure
             line += failure
         if self.sweep.rules and job.phase == "final":
             record_finals(self.sweep, [job])
         print(f"{line} ({time.monotonic() - started:.0f} s)", flush=True)
 
     def run(self, jobs):
-        """Returns when all have ended."""
+        """Returns when all have ended. An exception does not leave runs behind:
+        they save, too."""
+        try:
+            self.run_all(jobs)
+        finally:
+            for process in self.running:
+                process.send_signal(signal.SIGTERM)
+            for process in self.running:
+                process.wait()
+
+    def run_all(self, jobs):
         to_do = [job for job in jobs if outcome(self.sweep, job)[0] == "to do"]
         ended = len(jobs) - len(to_do)
         if ended:
@@ -155,8 +166,8 @@ def run_sweep(sweep, at_a_time, is_dry):
         print("stopped: run again to resume", flush=True)
         return INTERRUPTED if queue.stop_signal == signal.SIGINT else STOPPED
     conclude(sweep, jobs)
-    for line in queue.failures:
-        print(f"failed: {line}", file=sys.stderr)
+    for title, failure in queue.failures.items():
+        print(f"failed: {title}: {failure}", file=sys.stderr)
     return 1 if queue.failures else 0
 
 

@@ -19,7 +19,8 @@
 # the others resume. A task that reaches its time limit requeues itself. Results
 # are in the sweep's directory:
 #   tuning.txt      every tuning run and the value chosen for each variant
-#   comparison.md   postprocess/compare.py over the final runs
+#   comparison.md   postprocess/compare.py over the final runs: one that was cut
+#                   short is unfinished, and a note counts those without results
 #   comparison.png  postprocess/plot.py over the final runs
 #   tune/ final/    the runs, and their output in NAME.out
 #   jobs/           the output of the jobs of --slurm

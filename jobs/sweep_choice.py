@@ -11,7 +11,7 @@ from study import record
 from sweep_grid import best_of, is_at_edge, mean_of, means_of, remark_on, \
     values_of
 from sweep_recorded import input_digest
-from sweep_runs import folder_of, outcome, seeds_text
+from sweep_runs import counted, folder_of, outcome, seeds_text
 from target import target_of
 
 
@@ -130,6 +130,29 @@ def notes_on_choice(sweep):
     return notes
 
 
+def notes_on_failures(jobs, compared):
+    """A line for each variant with final runs that are not among the compared
+    ones, because they left no results."""
+    notes = []
+    for variant in dict.fromkeys(job.variant for job in jobs):
+        mine = [job for job in jobs if job.variant == variant]
+        failed = sum(job not in compared for job in mine)
+        if failed:
+            notes.append(f"note: {variant}: {failed} of "
+                         f"{counted(len(mine), 'run')} failed (not compared)")
+    return notes
+
+
+def has_results(sweep, job):
+    """Whether its results can be read, also those of a run that was cut
+    short."""
+    try:
+        open_run(folder_of(sweep, job))
+    except RunError:
+        return False
+    return True
+
+
 def put_first(path, lines):
     """Writes lines before those that the file has."""
     with open(path, "r+", encoding="utf-8") as file:
@@ -139,20 +162,19 @@ def put_first(path, lines):
 
 
 def conclude(sweep, jobs):
-    """Writes comparison.md and comparison.png from the existing final runs, and
-    target.png where they have a run.target."""
+    """Writes comparison.md and comparison.png from the final runs that left
+    results, and target.png where they have a run.target."""
     if sweep.rules:
         conclude_study(sweep, jobs)
         return
     if sweep.command == "simulate":
         conclude_simulations(sweep, jobs)
         return
-    runs = [os.path.join(sweep.directory, job.phase, job.name) for job in jobs
-            if outcome(sweep, job)[0] != "to do"]
-    measured = [job for job in jobs if outcome(sweep, job)[0] == "finished"]
-    if not measured:
+    if "finished" not in [outcome(sweep, job)[0] for job in jobs]:
         print("no final run has finished: nothing to compare")
         return
+    compared = [job for job in jobs if has_results(sweep, job)]
+    runs = [folder_of(sweep, job) for job in compared]
     table = os.path.join(sweep.directory, "comparison.md")
     picture = os.path.join(sweep.directory, "comparison.png")
     written = [table, picture]
@@ -167,7 +189,7 @@ def conclude(sweep, jobs):
                          str(target), "-o", written[-1]])
     for command in commands:
         run_script(*command)
-    notes = notes_on_choice(sweep)
+    notes = notes_on_choice(sweep) + notes_on_failures(jobs, compared)
     put_first(table, [f"- {note}" for note in notes])
     print("\n".join(["written: " + " ".join(written), *notes]), flush=True)
     run_script(*compare)  # ends with the verdict

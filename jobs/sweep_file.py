@@ -24,6 +24,7 @@ OPTIONAL = {("sweep", "directory"), ("sweep", "metric"), ("sweep", "command"),
 FREE_SECTIONS = {"variants", "sizes", "rules", "over"}
 # Variants must not change these sections; the comparison would be unfair.
 COMMON_SECTIONS = ("run", "data", "eval", "checkpoint")
+KEY = r"[a-z_]+\.[a-z0-9_]+"
 OWN_KEYS = {"run.name", "run.directory", "run.seed", "eval.on"}
 
 
@@ -62,11 +63,6 @@ class Sweep:
         with open(self.input, encoding="utf-8") as file:
             return parse_ini(file.read())
 
-    @property
-    def has_target(self):
-        """Whether the input or the command line gives all runs a run.target."""
-        return "run.target" in self.extra or "run.target" in self.base_keys()
-
 
 def parse_overrides(text, where):
     """{"section.key": "value"} of words section.key=value, quotes allowed."""
@@ -76,7 +72,7 @@ def parse_overrides(text, where):
         raise RunError(BAD_INPUT, f"{where}: {error}") from None
     found = {}
     for word in words:
-        match = re.fullmatch(r"(?:--)?([a-z_]+\.[a-z_]+)=(.*)", word, re.S)
+        match = re.fullmatch(rf"(?:--)?({KEY})=(.*)", word, re.S)
         if not match:
             raise RunError(BAD_INPUT, f"{where}: {word}: section.key=value "
                            "expected")
@@ -165,7 +161,7 @@ def read_tuning(path, tune):
     """Key, grid, whether it extends itself, metric, seeds and overrides of
     [tune]."""
     key, metric = tune["key"], tune["metric"]
-    if not re.fullmatch(r"[a-z_]+\.[a-z_]+", key) or key in OWN_KEYS:
+    if not re.fullmatch(KEY, key) or key in OWN_KEYS:
         raise RunError(BAD_INPUT, f"{path}: tune.key: {key}: a key such as "
                        "optimizer.lr expected")
     grid = words_of(re.sub(r"^auto\b", "", tune["grid"]), f"{path}: tune.grid",
@@ -186,7 +182,7 @@ def read_over(path, section, variants):
     points = {}
     for key, values in section.items():
         where = f"{path}: over.{key}"
-        if not re.fullmatch(r"[a-z_]+\.[a-z_]+", key) or key in OWN_KEYS:
+        if not re.fullmatch(KEY, key) or key in OWN_KEYS:
             raise RunError(BAD_INPUT, f"{where}: a key such as run.workers "
                            "expected")
         for value in words_of(values, where, float):
@@ -232,6 +228,11 @@ def size_of(path, sizes, size):
         raise RunError(BAD_INPUT, f"{path}: --size={size}: expected one of "
                        f"{' '.join(sizes)}")
     return size, parse_overrides(sizes[size], f"{path}: sizes.{size}")
+
+
+def without_target(keys):
+    """What tuning runs, which go on to their end, take of a size."""
+    return {key: value for key, value in keys.items() if key != "run.target"}
 
 
 def read_sweep(path, arguments):
@@ -289,5 +290,6 @@ def read_sweep(path, arguments):
         path, base, os.path.join(directory, size).rstrip("/"),
         key, grid, extends, metric, tune_seeds,
         words_of(final["seeds"], f"{path}: final.seeds", int),
-        {**of_size, **tune_overrides}, {**of_size, **final_overrides},
+        {**without_target(of_size), **tune_overrides},
+        {**of_size, **final_overrides},
         variants, extra, size, rules, command, again)

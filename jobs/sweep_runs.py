@@ -7,7 +7,7 @@ import math
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
 from exit_codes import BAD_INPUT, CANNOT_CREATE
@@ -57,12 +57,13 @@ def job_of(sweep, phase, variant, value, seed):
     if sweep.key:
         own[sweep.key] = value
     shared = sweep.tune_overrides if is_tuning else sweep.final_overrides
+    keys = {"run.threads": str(sweep.threads), **shared,
+            **sweep.variants[variant], **sweep.extra}
     # What is tuned is the metric at the end of the run.
-    if is_tuning and sweep.has_target and "run.target" not in shared:
+    if is_tuning and "run.target" not in shared and \
+            "run.target" in keys | sweep.base_keys():
         own["run.target"] = "-"
-    return Job(phase, variant, value, seed, name,
-               {"run.threads": str(sweep.threads), **shared,
-                **sweep.variants[variant], **sweep.extra, **own})
+    return Job(phase, variant, value, seed, name, {**keys, **own})
 
 
 def final_jobs(sweep, best):
@@ -207,9 +208,22 @@ def is_refused(sweep, variant, value):
     return sweep.refused[job.name]
 
 
+def refuse_unknown_metric(sweep, job):
+    """Refuses if a run will not measure the sweep's metric: the program says so
+    of a target."""
+    keys = {**job.overrides, "run.target": f"{sweep.metric} >= 0",
+            "eval.every": "1 steps"}
+    said = validated(sweep, replace(job, overrides=keys)).stderr
+    _, _, unknown = said.partition("run.target: ")
+    if unknown.startswith(f"{sweep.metric} is not one of"):
+        where = "tune" if sweep.key else "sweep"
+        raise RunError(BAD_INPUT, f"{sweep.path}: {where}.metric: "
+                       + unknown.splitlines()[0])
+
+
 def validate(sweep, jobs, at_a_time=1):
-    """Has the program validate one run of each variant, so that mistakes show
-    before hours of work."""
+    """Has the program validate one run of each variant, and the metric, so that
+    mistakes show before hours of work."""
     first = {}
     for job in jobs:
         first.setdefault(job.variant, job)
@@ -231,6 +245,8 @@ def validate(sweep, jobs, at_a_time=1):
             raise RunError(done.returncode if done.returncode > 0 else 70,
                            f"variant {variant}: "
                            + lines[0].removeprefix("error: "))
+    if jobs and sweep.command == "train":
+        refuse_unknown_metric(sweep, jobs[0])
 
 
 def output_of(sweep, job):

@@ -247,6 +247,42 @@ sed -e 's/^overrides = "run.*//; s/= swept/= fresh/; s/base.ini/target.ini/' \
 sed 's/^steps = 48/steps = 48\ntarget = accuracy >= 0.5/' base.ini >target.ini
 expect_code 0 sweep target.sweep --dry-run
 shows '--run.target=-' "$scratch/out"
+# Nor does a target of a study's size, unless [tune] itself names one.
+sed -e '/^overrides = "run/d; s/= swept/= sized/' tiny.sweep >sized.sweep
+cat >>sized.sweep <<'END'
+[sizes]
+short = run.steps=24 "run.target=accuracy >= 0.5"
+[rules]
+bytes = bytes(bsp) / bytes(local) | >= 1 | -
+END
+expect_code 0 sweep sized.sweep --dry-run
+shows '--run.steps=24 ' "$scratch/out"
+! grep -q -- '--run.target=accuracy' "$scratch/out" ||
+  fail "tuning runs end at the target: $(cat "$scratch/out")"
+sed 's/^overrides = eval.*/overrides = "run.target=accuracy >= 0.25"/' \
+  sized.sweep >early.sweep
+expect_code 0 sweep early.sweep --dry-run
+shows "--run.target=accuracy >= 0.25'" "$scratch/out"
+sed '/^\[tune\]/,/^overrides = eval/d' sized.sweep >at_once.sweep
+expect_code 0 sweep at_once.sweep --dry-run
+shows "--run.target=accuracy >= 0.5'" "$scratch/out"
+
+# --slurm and --local count wherever they are among a study's arguments.
+mkdir asked
+sed 's/= base.ini/= ..\/base.ini/' sized.sweep >asked/study.sweep
+expect_code 0 "$source_dir/jobs/study.sh" asked --size=short --slurm --jobs=2 \
+  --dry-run --run.threads=1
+shows '^sbatch .*--array=0-8%2 .* tune .*--size=short --run.threads=1$' "$scratch/out"
+expect_code 0 "$source_dir/jobs/study.sh" asked --dry-run --run.threads=1 --local
+shows '^tune bsp-0.1-seed11: to do$' "$scratch/out"
+
+# Names of keys may have digits.
+sed -e 's/^key = .*/key = optimizer.beta1/; s/^grid = .*/grid = 0.8 0.9/' \
+  -e 's/=bsp$/=bsp optimizer.beta2=0.99/; s/= swept/= digits/' \
+  -e 's/^overrides = eval.*/& optimizer.kind=adam/; /^\(local\|bad\) =/d' \
+  tiny.sweep >digits.sweep
+expect_code 0 sweep digits.sweep --dry-run
+shows '--optimizer.beta2=0.99 .*--optimizer.beta1=0.8$' "$scratch/out"
 
 # A Slurm that takes one job and no second one, and whose queue shows the first.
 mkdir slurm
@@ -333,6 +369,11 @@ expect_code 65 sweep points.sweep --jobs=2
 shows '^points: validated 20 of 22 variants$' "$scratch/out"
 shows '^error: variant fast-steps-0: .*local_sgd.steps' "$scratch/err"
 [[ ! -e points ]] || fail "simulations started with a bad point among them"
+
+sed '/^\(network\|run\|local_sgd\)\./d; s/^\[over\]/&\noptimizer.beta1 = 0.8 0.9/' \
+  points.sweep >digits.sweep
+expect_code 0 sweep digits.sweep --dry-run --optimizer.kind=adam
+shows '^final fast-beta1-0.9-seed1: to do$' "$scratch/out"
 
 # Simulations leave a file instead of a folder; another sweep must not take it.
 sed -i '/^local_sgd.steps/d; s/= 10 20 30 40 50/= 10/; s/= 2 4 6/= 2/' points.sweep

@@ -94,6 +94,10 @@ grep -q '^resumed from ' "$printed" || failed "task 0 did not resume"
   failed "compare: exit $(exit_code "${ids[3]}"), not 1"
 grep -q '^failed: final bsp-seed2: error: ' swept/jobs/sweep-compare-*.out ||
   failed "compare: $(cat swept/jobs/sweep-compare-*)"
+for line in '^note: bsp: 1 of 2 runs failed \(not compared\)$' '^verdict: '; do
+  grep -Eq "$line" swept/jobs/sweep-compare-*.out ||
+    failed "compare does not print $line: $(cat swept/jobs/sweep-compare-*)"
+done
 conclude submitted "$before" "tasks of arrays, one of them stopped and resumed"
 
 # Run again: what is missing, and no more.
