@@ -375,10 +375,15 @@ void attention_backward_mma(Context& context,
            kept_bits<const uint32_t>(args), args.sequences.offsets, sizes,
            dropout_of(args.dropout).kept_scale);
   };
-  with_tile<kOthers>(sizes.D, [&](auto tile) {
+  const auto run_dqueries = [&](auto tile) {
     using Tile = decltype(tile);
     run(attention_dqueries_mma_kernel<Tile>, Tile::bytes(2));
-  });
+  };
+  // A block may have 99 KiB on GPUs of compute capability 8.6, 8.9 and 12.0.
+  if (sizes.D <= 64)
+    with_tile<kOthers>(sizes.D, run_dqueries);
+  else
+    with_tile<kFewOthers>(sizes.D, run_dqueries);
   with_tile<kFewOthers>(sizes.D, [&](auto tile) {
     using Tile = decltype(tile);
     run(attention_dkeys_mma_kernel<Tile>,

@@ -161,4 +161,37 @@ bad "network.group: is 3 and does not divide run.workers = 4" --network.group=3
 bad "network.group" --network.group=2 --run.workers=1
 bad "network.uplink_mbit_s" --network.uplink_mbit_s=5
 bad "network.efficiency: is a share of a bandwidth" --network.efficiency=0.9
+
+# A change of scheme takes what it sends: from servers, the model and its
+# optimizer.
+change=("${base[@]}" --optimizer.momentum=0.9)
+small first "${change[@]}" --sync.scheme=asp --run.steps=6
+small second "${change[@]}" --run.steps=6
+small changed "${change[@]}" --sync.scheme=sync_switch --sync_switch.order=asp,bsp \
+  --sync_switch.fractions=0.5,0.5
+python - <<'PY' || fail "a change of scheme is free"
+import h5py
+
+def summary(run, name):
+    with h5py.File(f"runs/{run}/results.h5") as file:
+        return float(file["summary"].attrs[name])
+
+for name, least in ("bytes_sent", 3 * 2 * 30760), ("virtual_s", 2 * 0.0246):
+    parts = summary("first", name) + summary("second", name)
+    assert summary("changed", name) >= parts + least, (name, parts, summary("changed", name))
+PY
+
+# No boundary counts in the bytes of a run: not what a server's workers gather.
+for every in 0 3; do
+  small asp-$every "${base[@]}" --sync.scheme=asp --eval.every=$every
+done
+python - <<'PY' || fail "evaluations count as control"
+import h5py
+
+def control(run):
+    with h5py.File(f"runs/{run}/results.h5") as file:
+        return file["comm/control_bytes"][()].sum()
+
+assert control("asp-3") < control("asp-0") + 4 * 30760, (control("asp-0"), control("asp-3"))
+PY
 finish

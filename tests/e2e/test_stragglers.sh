@@ -280,4 +280,15 @@ print("\n".join(wrong))
 raise SystemExit(1 if wrong else 0)
 PY
 
+
+echo "esync abandons a step for a late \"ready\" under MPI, too"
+read -ra two <<<"$(ranks 2)"
+expect_code 0 "${two[@]}" "$SYNCOPATE" train small.ini --run.name=abandons --sync.scheme=esync \
+  --esync.query=non_blocking --run.steps=60 --stragglers.delay_ms=60 --stragglers.delay_workers=1
+python - <<'PY' || fail "no step was abandoned"
+import h5py
+
+with h5py.File("runs/abandons/results.h5") as file:
+    assert file["sync/abandoned"][()].sum() > 0
+PY
 finish

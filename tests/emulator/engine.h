@@ -35,8 +35,9 @@ class SharedMemory {
   int64_t bytes_ = 0;
 };
 
-// As of compute capability 8.0, the least that is built for.
-inline constexpr int64_t kMaxSharedBytes = 163 * 1024;
+// Of compute capability 8.6, 8.9 and 12.0, which have the least of all that are
+// built for.
+inline constexpr int64_t kMaxSharedBytes = 99 * 1024;
 
 class Engine {
  public:

@@ -251,17 +251,17 @@ bool Transfers::take_strays() {
 }
 
 // A listener takes the first message in its range of which all pieces are
-// there, so that one that arrives slowly does not delay others. Those of one
-// sender with one tag stay in order.
+// there, so that one that arrives slowly does not delay those of others.
+// Messages of one sender stay in order.
 bool Transfers::serve(Operation& listener) {
-  std::vector<std::pair<int, Tag>> seen;
+  std::vector<int> senders;
   for (const auto& first : strays_) {
     const int from = first->from;
     const Tag tag = first->tag;
     if (tag < listener.tags.first || tag > listener.tags.last ||
-        std::ranges::find(seen, std::pair(from, tag)) != seen.end())
+        std::ranges::find(senders, from) != senders.end())
       continue;
-    seen.emplace_back(from, tag);
+    senders.push_back(from);
     std::vector<std::unique_ptr<Stray>*> pieces;
     for (auto& piece : strays_) {
       if (piece->from != from || piece->tag != tag) continue;
