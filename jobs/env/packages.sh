@@ -8,13 +8,14 @@ packages_of() { # packages_of GROUP
       echo g++ cmake ninja-build mpich libmpich-dev libhdf5-dev \
         libboost-context-dev libboost-program-options-dev libdnnl-dev \
         libeigen3-dev libfmt-dev nlohmann-json3-dev libxxhash-dev zlib1g-dev \
-        libutf8proc-dev libturbojpeg0-dev
+        libutf8proc-dev libjpeg-dev
       ;;
     data) echo dataset-fashion-mnist ;;
     plot) echo python3 python3-numpy python3-h5py python3-matplotlib ;;
     test)
-      echo libgtest-dev libjpeg-turbo-progs clang-format-14 shellcheck strace \
-        slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge procps iproute2
+      echo libgtest-dev libjpeg-turbo-progs libturbojpeg0-dev clang-format-14 \
+        shellcheck strace slurmctld slurmd slurm-client slurm-wlm-basic-plugins \
+        munge procps iproute2
       ;;
     *)
       echo "packages.sh: no group $1" >&2

@@ -79,7 +79,7 @@ if [[ " ${folders[*]} " == *" ops "* ]]; then
   sources_in ops | compile_with "${ccache[@]}" "${CXX:-g++}" -fopenmp
 fi
 "${compiler[@]}" -fsanitize="fuzzer,$checks" "$objects"/*.o \
-  -o "$work/fuzz_$format" -lfmt -lutf8proc -lxxhash -lz -lturbojpeg -lpthread \
+  -o "$work/fuzz_$format" -lfmt -lutf8proc -lxxhash -lz -ljpeg -lpthread \
   "${libraries[@]}"
 cd "$work"
 exec "./fuzz_$format" -timeout=10 "$@" corpus "$root/tests/fuzz/corpus/$format"

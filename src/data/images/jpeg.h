@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -34,22 +35,19 @@ class JpegDecoder {
   };
   // Decodes at 1, 1/2, 1/4 or 1/8 of the size, the smallest that keeps a pixel
   // for each pixel that the map reads. Errors: kInputMissing, or kBadInput
-  // "FILE: what" for anything but a complete JPEG.
+  // "FILE: what" for anything but a complete JPEG of 8 bits whose sampling
+  // factors divide the largest ones. Any warning of libjpeg-turbo counts as
+  // damage, except about defects that leave the pixels complete.
   Image decode(const fs::path& path, const ChooseMap& choose);
 
  private:
-  struct Header {
-    int width = 0, height = 0;
-    bool is_cmyk = false;
-  };
-  Header read_header(std::string_view bytes, const fs::path& path);
-  void decode_pixels(std::string_view bytes,
-                     const fs::path& path,
-                     const Header& header,
-                     int width,
-                     int height);
+  struct Library;
 
-  void* handle_;                 // tjhandle
+  // Leaves the decoder ready for decode_pixels(); `bytes` must stay in place.
+  void read_header(std::string_view bytes, const fs::path& path);
+  void decode_pixels(const fs::path& path, int denominator);
+
+  std::unique_ptr<Library> library_;
   std::vector<uint8_t> pixels_;  // RGB
   std::vector<uint8_t> inks_;    // CMYK
 };

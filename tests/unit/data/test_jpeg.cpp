@@ -1,7 +1,11 @@
 // JPEG decoding against the encoded pixels, and the errors for damaged files.
+#include <array>
+#include <cstdio>  // jpeglib.h uses FILE
 #include <cstdlib>
 
 #include "jpeg_files.h"
+
+#include <jpeglib.h>
 
 namespace syncopate {
 namespace {
@@ -107,6 +111,60 @@ TEST(Jpeg, IsDecodedNoLargerThanNeeded) {
   }
 }
 
+// Factors across and down of Y, Cb and Cr.
+using Sampling = std::array<std::array<int, 2>, 3>;
+
+// TurboJPEG writes only the usual samplings.
+std::string jpeg_with(const RgbImage& image, const Sampling& sampling) {
+  jpeg_compress_struct file{};
+  jpeg_error_mgr errors{};
+  file.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&file);
+  unsigned char* bytes = nullptr;
+  unsigned long num_bytes = 0;
+  jpeg_mem_dest(&file, &bytes, &num_bytes);
+  file.image_width = static_cast<JDIMENSION>(image.W);
+  file.image_height = static_cast<JDIMENSION>(image.H);
+  file.input_components = 3;
+  file.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&file);
+  jpeg_set_quality(&file, 95, TRUE);
+  for (size_t c = 0; c < sampling.size(); ++c) {
+    file.comp_info[c].h_samp_factor = sampling[c][0];
+    file.comp_info[c].v_samp_factor = sampling[c][1];
+  }
+  jpeg_start_compress(&file, TRUE);
+  for (int64_t y = 0; y < image.H; ++y) {
+    std::vector<uint8_t> row(image.pixels.begin() + y * image.W * 3,
+                             image.pixels.begin() + (y + 1) * image.W * 3);
+    JSAMPROW rows[] = {row.data()};
+    jpeg_write_scanlines(&file, rows, 1);
+  }
+  jpeg_finish_compress(&file);
+  jpeg_destroy_compress(&file);
+  std::string result(reinterpret_cast<const char*>(bytes), num_bytes);
+  std::free(bytes);
+  return result;
+}
+
+TEST(Jpeg, UnusualSamplingsAreDecoded) {
+  const ScratchFolder folder;
+  const int64_t H = 90, W = 121;
+  const RgbImage image = make_image(H, W, 1, 2);
+  for (const Sampling& sampling : {Sampling{{{1, 1}, {1, 1}, {1, 1}}},
+                                   {{{1, 4}, {1, 1}, {1, 1}}},
+                                   {{{4, 2}, {1, 1}, {1, 1}}},
+                                   {{{2, 4}, {1, 1}, {1, 1}}},
+                                   {{{3, 1}, {1, 1}, {1, 1}}},
+                                   {{{1, 1}, {2, 2}, {2, 2}}}}) {
+    write_bytes(folder / "a.jpg", jpeg_with(image, sampling));
+    // One value of chroma for up to eight pixels, of waves of this length.
+    EXPECT_LT(mean_difference(decoded(folder / "a.jpg", H, W), image.pixels),
+              6.0)
+        << sampling[0][0] << " x " << sampling[0][1];
+  }
+}
+
 Error decode_error(const fs::path& path) {
   JpegDecoder decoder;
   const Error error = error_of([&] { decoder.decode(path, whole); });
@@ -136,6 +194,96 @@ TEST(Jpeg, DamageIsOneLine) {
   EXPECT_THROW(decoder.decode(path, whole), Error);
   write_bytes(path, good);
   EXPECT_EQ(decoder.decode(path, whole).W, 80);
+}
+
+// Three columns of Y for two of Cb.
+TEST(Jpeg, AnUnsupportedKindIsNotCalledDamage) {
+  const ScratchFolder folder;
+  const fs::path path = folder / "a.jpg";
+  std::string bytes =
+      jpeg_with(make_image(60, 80, 2, 1), {{{3, 1}, {1, 1}, {1, 1}}});
+  constexpr size_t kFactorsOfCb = 14;  // in the frame, from its marker
+  const size_t frame = bytes.find("\xff\xc0");
+  ASSERT_NE(frame, std::string::npos);
+  ASSERT_EQ(bytes[frame + kFactorsOfCb], 0x11);
+  bytes[frame + kFactorsOfCb] = 0x21;
+  write_bytes(path, bytes);
+  const Error error = decode_error(path);
+  EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  EXPECT_EQ(error.what(), path.string() +
+                              ": a JPEG of a kind that is not read: Fractional "
+                              "sampling not implemented yet");
+}
+
+// As much detail as a photograph, so that the scan is most of the file.
+RgbImage make_detailed_image(int64_t H, int64_t W) {
+  RgbImage image = make_image(H, W, 1, 2);
+  uint32_t state = 1;
+  for (uint8_t& pixel : image.pixels) {
+    state = state * 1664525U + 1013904223U;  // Numerical Recipes, ch. 7.1
+    pixel = static_cast<uint8_t>(
+        std::clamp(pixel + static_cast<int>(state >> 28) - 8, 0, 255));
+  }
+  return image;
+}
+
+// A file whose header has a defect that is ignored, and the same file cut
+// short.
+TEST(Jpeg, AHarmlessDefectHidesNoDamage) {
+  const ScratchFolder folder;
+  const fs::path path = folder / "a.jpg";
+  const int64_t H = 160, W = 200;
+  const std::string good = jpeg_of(make_detailed_image(H, W));
+  write_bytes(path, good);
+  const std::vector<uint8_t> pixels = decoded(path, H, W);
+  constexpr size_t kRevision = 11, kAfterJfif = 20;  // SOI, APP0 of 18 bytes
+  std::string other_revision = good, bytes_between = good;
+  other_revision[kRevision] = 3;
+  bytes_between.insert(kAfterJfif, std::string(40, '\x5a'));
+  for (const std::string& bytes : {other_revision, bytes_between}) {
+    write_bytes(path, bytes);
+    EXPECT_EQ(decoded(path, H, W), pixels);
+    write_bytes(path, bytes.substr(0, bytes.size() * 3 / 10));
+    EXPECT_EQ(decode_error(path).code(), ExitCode::kBadInput);
+  }
+}
+
+// The decoder often finds its place again after damage, but with blocks too few
+// or too many: bytes are left at the end, or missing. If the number of blocks
+// is right by chance, nothing shows the damage.
+TEST(Jpeg, OverwrittenBytesOfTheScanAreRefused) {
+  const ScratchFolder folder;
+  const fs::path path = folder / "a.jpg";
+  const std::string good = jpeg_of(make_detailed_image(160, 200));
+  constexpr size_t kPlaces = 12;
+  int num_refused = 0;
+  for (size_t place = 0; place < kPlaces; ++place) {
+    std::string bytes = good;
+    const size_t at = good.size() / 10 + place * good.size() * 7 / 100;
+    for (size_t i = 0; i < 16; ++i)
+      bytes[at + i] = static_cast<char>(17 * i + 5 * place + 3);
+    write_bytes(path, bytes);
+    try {
+      decoded(path, 160, 200);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::kBadInput);
+      ++num_refused;
+    }
+  }
+  EXPECT_GE(num_refused, 9);
+}
+
+// As many bytes as no encoder leaves there.
+TEST(Jpeg, ManyBytesLeftBeforeTheEndMarkerAreRefused) {
+  const ScratchFolder folder;
+  std::string bytes = jpeg_of(make_image(60, 80, 2, 1));
+  bytes.insert(bytes.size() - 2, std::string(100, '\x5a'));
+  write_bytes(folder / "a.jpg", bytes);
+  const Error error = decode_error(folder / "a.jpg");
+  EXPECT_EQ(error.code(), ExitCode::kBadInput);
+  EXPECT_NE(std::string(error.what()).find("extraneous bytes"),
+            std::string::npos)
+      << error.what();
 }
 
 TEST(Jpeg, HarmlessSlipsPass) {
