@@ -24,6 +24,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kLimitBytes = INT32_MAX;  // positions in a text are 32 bits
+constexpr int kMaxDepth = 64;  // an answer's members are 9 levels deep
 
 std::string unpack(const fs::path& path) {
   errno = 0;
@@ -68,6 +69,13 @@ std::optional<int64_t> byte_of_letter(std::string_view text, int64_t index) {
     if (letter == index) return static_cast<int64_t>(i);
   }
   return std::nullopt;
+}
+
+// A wrong value for an error message: a number, a text up to some length, or
+// the kind of anything else, which may be long.
+std::string shown(const Json& value) {
+  if (value.is_string()) return as_json(value.get_ref<const std::string&>());
+  return value.is_number() ? value.dump() : value.type_name();
 }
 
 class Reader {
@@ -164,8 +172,7 @@ class Reader {
     if (!found->is_number_integer())
       refuse(place, fmt::format("\"answer_start\" is {}, expected a whole "
                                 "number of letters",
-                                found->dump(-1, ' ', false,
-                                            Json::error_handler_t::replace)));
+                                shown(*found)));
     // A value above INT64_MAX wraps to a negative one, which is outside too.
     return byte_of_letter(text_.contexts.back(), found->get<int64_t>());
   }
@@ -181,9 +188,16 @@ class Reader {
 SquadText parse_squad(const std::string& origin,
                       std::string_view json,
                       Answers answers) {
+  const auto limit_depth = [&](int depth, Json::parse_event_t, Json&) {
+    if (depth > kMaxDepth)
+      fail(ExitCode::kBadInput,
+           "{}: nested more than {} levels deep, expected a SQuAD file", origin,
+           kMaxDepth);
+    return true;
+  };
   Json root;
   try {
-    root = Json::parse(json.begin(), json.end());
+    root = Json::parse(json.begin(), json.end(), limit_depth);
   } catch (const Json::parse_error& error) {
     fail(ExitCode::kBadInput, "{}: not JSON at byte {}, expected a SQuAD file",
          origin, error.byte);

@@ -138,6 +138,47 @@ TEST(Squad, SaysWhereAFileIsOfAnotherForm) {
                  "FILE: not JSON at byte 300, expected a SQuAD file");
 }
 
+TEST(Squad, AWrongValueIsNotPrintedInFull) {
+  const auto expect_shown = [](const std::string& value,
+                               const std::string& shown) {
+    expect_refused(changed("14", value),
+                   "FILE: data[0].paragraphs[0].qas[1].answers[0]: "
+                   "\"answer_start\" is " +
+                       shown + ", expected a whole number of letters");
+  };
+  const std::string text(40000, 'x');
+  expect_shown(fmt::format("[\"{}\"]", text), "array");
+  expect_shown(R"({"a": 14})", "object");
+  expect_shown("null", "null");
+  expect_shown("true", "boolean");
+  expect_shown(R"("14")", R"("14")");
+  expect_shown(fmt::format("\"{}\"", text),
+               fmt::format("\"{}\"...", text.substr(0, 80)));
+}
+
+std::string nested(size_t depth, const std::string& open, char close) {
+  std::string text;
+  for (size_t i = 0; i < depth; ++i) text += open;
+  return text + "1" + std::string(depth, close);
+}
+
+TEST(Squad, RefusesDeepNesting) {
+  const std::string line =
+      "FILE: nested more than 64 levels deep, expected a SQuAD file";
+  constexpr size_t kDeep = 1000000;
+  for (const std::string& deep :
+       {nested(kDeep, "[", ']'), nested(kDeep, R"({"a":)", '}')}) {
+    expect_refused(deep, line);
+    expect_refused(changed("14", deep), line);
+    expect_refused(changed(R"("Where?")", deep), line);
+  }
+  // Members that are not read may hold anything that is not deeper.
+  const SquadText text = parse_squad(
+      "FILE",
+      changed(R"("Where?")", R"("Where?", "x": )" + nested(50, "[", ']')));
+  EXPECT_EQ(text.questions.size(), 2u);
+}
+
 TEST(Squad, AnAnswerOutsideTheContextHasNoPlace) {
   for (const std::string at : {"19", "-1", "18446744073709551615"})
     EXPECT_FALSE(
