@@ -102,8 +102,8 @@ class Hdf5Reader {
   Hdf5Dataset dataset(const std::string& name) const;
 
   // Reads the whole dataset; the span must have as many elements. The stored
-  // type must be T or one that T represents exactly (int64: any integer except
-  // uint64; double: float32).
+  // type must be T or one that T represents exactly (double: float32; int64:
+  // any integer, where uint64 values above INT64_MAX become INT64_MAX).
   template <typename T>
   void read(const std::string& name, std::span<T> values) const {
     read_raw(name, std::nullopt, element_type_of<T>(), values.data(),
@@ -125,6 +125,12 @@ class Hdf5Reader {
                                             const std::string& name) const;
   std::optional<int64_t> int_attribute(const std::string& object,
                                        const std::string& name) const;
+  // Returns the elements of a text or of a list of texts (of any number), each
+  // of variable or fixed length, without what follows a NUL byte; nullopt if
+  // the attribute is absent. kBadInput if it is of another kind.
+  std::optional<std::vector<std::string>> texts_attribute(
+      const std::string& object,
+      const std::string& name) const;
   std::vector<std::string> attribute_names(const std::string& object) const;
 
  private:

@@ -75,6 +75,24 @@ std::optional<std::string> ForeignHdf5::text_attribute(
   return answer.substr(1);
 }
 
+std::optional<std::vector<std::string>> ForeignHdf5::texts_attribute(
+    const std::string& object,
+    const std::string& name) const {
+  // "=" and the texts, each with a NUL byte behind it; empty means nullopt.
+  const std::string answer = ask(0, [&](const Hdf5Reader& file) {
+    const auto texts = file.texts_attribute(object, name);
+    std::string joined = texts ? "=" : "";
+    if (texts)
+      for (const std::string& text : *texts) joined += text + '\0';
+    return joined;
+  });
+  if (answer.empty()) return std::nullopt;
+  std::vector<std::string> texts;
+  for (size_t at = 1; at < answer.size(); at += texts.back().size() + 1)
+    texts.push_back(answer.substr(at, answer.find('\0', at) - at));
+  return texts;
+}
+
 std::string ForeignHdf5::listing() const {
   return ask(0, [](const Hdf5Reader& file) {
     std::string text;

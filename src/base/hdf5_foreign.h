@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/hdf5_file.h"
 
@@ -27,6 +28,9 @@ class ForeignHdf5 {
   std::optional<Hdf5Dataset> find(const std::string& name) const;
   std::optional<std::string> text_attribute(const std::string& object,
                                             const std::string& name) const;
+  std::optional<std::vector<std::string>> texts_attribute(
+      const std::string& object,
+      const std::string& name) const;
   // Returns a line for each dataset: name, type and extents, description.
   std::string listing() const;
 

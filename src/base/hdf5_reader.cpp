@@ -32,13 +32,14 @@ ElementType classify(hid_t type) {
   return ElementType::kOther;
 }
 
-// Returns whether `wanted` represents every value of the stored type exactly.
+// Returns whether `wanted` represents every value of the stored type exactly,
+// except that HDF5 turns uint64 values above INT64_MAX into INT64_MAX.
 bool holds_exactly(ElementType wanted, hid_t stored) {
   const ElementType type = classify(stored);
   if (type == wanted) return true;
   if (wanted == ElementType::kFloat64) return type == ElementType::kFloat32;
   return wanted == ElementType::kInt64 && H5Tget_class(stored) == H5T_INTEGER &&
-         H5Tget_size(stored) < sizeof(int64_t);
+         H5Tget_size(stored) <= sizeof(int64_t);
 }
 
 }  // namespace
@@ -162,6 +163,28 @@ Handle open_dataset(hid_t file,
   return dataset;
 }
 
+std::string attribute_label(const std::string& object,
+                            const std::string& name) {
+  return "attribute " + object + "@" + name;
+}
+
+// Holds a negative id if there is no such attribute.
+Handle open_attribute(hid_t file,
+                      const std::string& path,
+                      const std::string& object,
+                      const std::string& name) {
+  const std::string what = attribute_label(object, name);
+  const htri_t exists =
+      H5Aexists_by_name(file, object.c_str(), name.c_str(), H5P_DEFAULT);
+  read_check(exists >= 0, path, what);
+  if (exists == 0) return {-1, H5Aclose};
+  Handle attribute(H5Aopen_by_name(file, object.c_str(), name.c_str(),
+                                   H5P_DEFAULT, H5P_DEFAULT),
+                   H5Aclose);
+  read_check(attribute.ok(), path, what);
+  return attribute;
+}
+
 // Reads into `value` if the attribute exists, holds a single value and has an
 // accepted type; as `memory_type`, or as stored if that is negative.
 bool read_attribute(hid_t file,
@@ -171,15 +194,9 @@ bool read_attribute(hid_t file,
                     bool (*accept)(hid_t stored),
                     hid_t memory_type,
                     void* value) {
-  const std::string what = "attribute " + object + "@" + name;
-  const htri_t exists =
-      H5Aexists_by_name(file, object.c_str(), name.c_str(), H5P_DEFAULT);
-  read_check(exists >= 0, path, what);
-  if (exists == 0) return false;
-  const Handle attribute(H5Aopen_by_name(file, object.c_str(), name.c_str(),
-                                         H5P_DEFAULT, H5P_DEFAULT),
-                         H5Aclose);
-  read_check(attribute.ok(), path, what);
+  const std::string what = attribute_label(object, name);
+  const Handle attribute = open_attribute(file, path, object, name);
+  if (!attribute.ok()) return false;
   const Handle space(H5Aget_space(attribute.get()), H5Sclose);
   const Handle type(H5Aget_type(attribute.get()), H5Tclose);
   read_check(space.ok() && type.ok(), path, what);
@@ -293,6 +310,51 @@ std::optional<std::string> Hdf5Reader::text_attribute(
   const std::string text = value ? value : "";
   H5free_memory(value);
   return text;
+}
+
+std::optional<std::vector<std::string>> Hdf5Reader::texts_attribute(
+    const std::string& object,
+    const std::string& name) const {
+  constexpr size_t kLimitBytes = 1 << 24;
+  const std::string what = attribute_label(object, name);
+  const Handle attribute = open_attribute(file_, path_, object, name);
+  if (!attribute.ok()) return std::nullopt;
+  const Handle space(H5Aget_space(attribute.get()), H5Sclose);
+  const Handle type(H5Aget_type(attribute.get()), H5Tclose);
+  read_check(space.ok() && type.ok(), path_, what);
+  if (H5Tget_class(type.get()) != H5T_STRING ||
+      H5Sget_simple_extent_type(space.get()) == H5S_NULL ||
+      H5Sget_simple_extent_ndims(space.get()) > 1)
+    fail(ExitCode::kBadInput, "{}: {}: neither a text nor a list of texts",
+         path_, what);
+  const auto num_texts =
+      static_cast<size_t>(H5Sget_simple_extent_npoints(space.get()));
+  const size_t width = H5Tget_size(type.get());  // of a pointer, if variable
+  if (num_texts > kLimitBytes / width)
+    fail(ExitCode::kBadInput,
+         "{}: {}: {} texts of {} bytes, expected at most "
+         "{} bytes",
+         path_, what, num_texts, width, kLimitBytes);
+  std::vector<std::string> texts;
+  if (num_texts == 0) return texts;
+  if (H5Tis_variable_str(type.get()) > 0) {
+    std::vector<char*> values(num_texts);
+    read_check(H5Aread(attribute.get(), type.get(), values.data()) >= 0, path_,
+               what);
+    for (char* const value : values) {
+      texts.emplace_back(value != nullptr ? value : "");
+      H5free_memory(value);
+    }
+    return texts;
+  }
+  std::string values(num_texts * width, '\0');
+  read_check(H5Aread(attribute.get(), type.get(), values.data()) >= 0, path_,
+             what);
+  for (size_t i = 0; i < num_texts; ++i) {
+    const std::string text = values.substr(i * width, width);
+    texts.push_back(text.substr(0, text.find('\0')));
+  }
+  return texts;
 }
 
 }  // namespace syncopate

@@ -107,6 +107,58 @@ expect_code 65 "$SYNCOPATE" train "$input" --data.path=unlabelled.h5 \
   --run.name=unlabelled
 grep -q 'no labels\|test/labels' err || fail "trained without labels: $(cat err)"
 
+echo "any text or list of texts as names and layout, any integers as labels"
+python - <<'PY' || { echo "no files were made"; exit 1; }
+import h5py
+import numpy as np
+
+names = {
+    "text": "cat,dog,eel",
+    "fixed": np.bytes_("cat,dog,eel"),
+    "list": ["cat", "dog", "eel"],
+    "array": np.array([b"cat", b"dog", b"eel"]),
+    "one": ["cat,dog,eel"],
+    "number": 3,
+    "table": np.array([[b"cat", b"dog"], [b"eel", b"fly"]]),
+    "none": h5py.Empty("S3"),
+    "few": np.array([], "S3"),
+}
+layouts = {"text": "NHWC", "fixed": np.bytes_("NHWC")}
+labels = np.arange(96) % 2
+large = np.array([0, 1, 2**64 - 1], np.uint64)
+
+
+def write(path, labels, shape=(4, 4, 3), **attributes):
+    with h5py.File(path, "w") as f:
+        for part in "train", "test":
+            f[f"{part}/images"] = np.zeros((len(labels), *shape), np.uint8)
+            f[f"{part}/labels"] = labels
+        f.attrs.update(attributes)
+
+
+for kind, value in names.items():
+    write(f"names-{kind}.h5", labels, class_names=value)
+for kind, value in layouts.items():
+    write(f"layout-{kind}.h5", labels, (3, 8, 8), layout=value)
+write("unsigned.h5", labels.astype(np.uint64))
+write("large.h5", large)
+PY
+for kind in text fixed list array one; do
+  expect_code 0 "$SYNCOPATE" validate "$input" --data.path=names-$kind.h5
+  grep -q ' 3 classes' out || fail "$kind: $(cat out)"
+done
+for kind in number table none; do
+  refused 'names-.*: attribute /@class_names: neither a text nor a list of texts' \
+    validate "$input" --data.path=names-$kind.h5
+done
+refused 'class_names: an empty list' validate "$input" --data.path=names-few.h5
+for kind in text fixed; do
+  expect_code 0 "$SYNCOPATE" validate "$input" --data.path=layout-$kind.h5
+done
+expect_code 0 "$SYNCOPATE" validate "$input" --data.path=unsigned.h5
+refused 'train/labels: element 2: label 9223372036854775807, expected 0, 1' \
+  validate "$input" --data.path=large.h5
+
 echo "the same holds for the formats of MNIST and CIFAR"
 python - <<'PY' || { echo "no images were made"; exit 1; }
 import pathlib

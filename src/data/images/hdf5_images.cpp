@@ -15,13 +15,19 @@ class OwnImages {
  public:
   explicit OwnImages(const std::string& path) : path_(path), file_(path) {}
 
-  // One per line, or separated by commas; empty if the file has none.
+  // The elements of a list, or the parts of a single text, which are separated
+  // by line ends or else by commas; empty if the file has none.
   std::vector<std::string> read_class_names() const {
     std::vector<std::string> names;
-    const auto text = file_.text_attribute("/", "class_names");
-    if (!text) return names;
-    const char separator = text->find('\n') == std::string::npos ? ',' : '\n';
-    for (const std::string& part : split(trim(*text), separator)) {
+    auto texts = file_.texts_attribute("/", "class_names");
+    if (!texts) return names;
+    if (texts->empty())
+      fail_in("class_names", "an empty list, expected a name for each class");
+    if (texts->size() == 1) {
+      const std::string text(trim(texts->front()));
+      texts = split(text, text.find('\n') == std::string::npos ? ',' : '\n');
+    }
+    for (const std::string& part : *texts) {
       names.emplace_back(trim(part));
       if (names.back().empty())
         fail_in("class_names",
@@ -111,8 +117,9 @@ class OwnImages {
     if (dims.size() != 4 || dims[3] <= kMostPlanes) return;
     const bool would_be_square = dims[2] == dims[3] && dims[1] != dims[2];
     if (dims[1] > kMostPlanes && dims[3] <= dims[1] && !would_be_square) return;
-    const auto layout = file_.text_attribute("/", "layout");
-    if (layout && trim(*layout) == "NHWC") return;
+    const auto layout = file_.texts_attribute("/", "layout");
+    if (layout && layout->size() == 1 && trim(layout->front()) == "NHWC")
+      return;
     fail_in(name, describe(images) +
                       " looks like (n, C, H, W), expected (n, H, W, C): in "
                       "numpy, images.transpose(0, 2, 3, 1); if it really is "

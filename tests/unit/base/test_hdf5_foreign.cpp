@@ -70,6 +70,47 @@ TEST_F(ForeignHdf5Test, WhatIsThereIsRead) {
   error_of([&] { file.read<int64_t>(*found, wrong); });
 }
 
+TEST_F(ForeignHdf5Test, TextsOfEveryKindAreRead) {
+  if (!h5py("f.attrs['text'] = 'zwölf'\n"
+            "f.attrs['fixed'] = np.bytes_('cat')\n"
+            "f.attrs['list'] = ['cat', '', ' elephant ']\n"
+            "f.attrs['array'] = np.array([b'cat', b'', b' elephant '])\n"
+            "f.attrs['few'] = np.array([], 'S3')\n"
+            "f.attrs['number'] = 3\n"
+            "f.attrs['table'] = np.array([[b'cat'], [b'dog']])\n"
+            "f.attrs['null'] = h5py.Empty('S3')"))
+    GTEST_SKIP() << "no h5py";
+  using Texts = std::vector<std::string>;
+  const ForeignHdf5 file(path_);
+  EXPECT_FALSE(file.texts_attribute("/", "other"));
+  EXPECT_EQ(file.texts_attribute("/", "text"), Texts{"zwölf"});
+  EXPECT_EQ(file.texts_attribute("/", "fixed"), Texts{"cat"});
+  for (const std::string name : {"list", "array"})
+    EXPECT_EQ(file.texts_attribute("/", name),
+              (Texts{"cat", "", " elephant "}));
+  EXPECT_EQ(file.texts_attribute("/", "few"), Texts{});
+  for (const std::string name : {"number", "table", "null"})
+    EXPECT_EQ(error_of([&] { file.texts_attribute("/", name); }),
+              path_.string() + ": attribute /@" + name +
+                  ": neither a text nor a list of texts");
+}
+
+TEST_F(ForeignHdf5Test, IntegersOfEveryTypeAreReadAsInt64) {
+  if (!h5py("for kind in 'i1 u1 i2 u2 i4 u4 i8 u8 >u8'.split():\n"
+            "  f[kind] = np.array([0, 1, 127], kind)\n"
+            "f['large'] = np.array([2**63 - 1, 2**63, 2**64 - 1], 'u8')"))
+    GTEST_SKIP() << "no h5py";
+  const ForeignHdf5 file(path_);
+  std::vector<int64_t> values(3);
+  for (const char* const kind :
+       {"i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", ">u8"}) {
+    file.read<int64_t>(*file.find(kind), values);
+    EXPECT_EQ(values, (std::vector<int64_t>{0, 1, 127})) << kind;
+  }
+  file.read<int64_t>(*file.find("large"), values);
+  EXPECT_EQ(values, std::vector<int64_t>(3, INT64_MAX));
+}
+
 // More than one block of 64 MiB.
 TEST_F(ForeignHdf5Test, LargeOnesAreReadInBlocks) {
   constexpr int64_t kRows = 80, kRowBytes = 1 << 20;
