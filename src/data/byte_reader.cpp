@@ -1,11 +1,9 @@
 #include "data/byte_reader.h"
 
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
-#include <climits>
 #include <cstring>
 
 #include "base/check.h"
@@ -13,21 +11,13 @@
 
 namespace syncopate {
 
-struct ByteReader::Gzip {
-  z_stream stream{};
-  bool ended = false;
-
-  Gzip() {
-    constexpr int kGzipOnly = 16;  // zlib.h, inflateInit2: no zlib header
-    CHECK(inflateInit2(&stream, MAX_WBITS + kGzipOnly) == Z_OK);
-  }
-  ~Gzip() { inflateEnd(&stream); }
-};
-
 ByteReader::ByteReader(const fs::path& path)
     : path_(path.string()), content_(read_file(path)) {
   if (content_.empty()) fail_at(0, "the file is empty");
-  if (path.extension() == ".gz") gzip_ = std::make_unique<Gzip>();
+  if (path.extension() == ".gz") {
+    gunzip_ = std::make_unique<Gunzip>(path_);
+    packed_ = content_;
+  }
 }
 
 ByteReader::~ByteReader() = default;
@@ -35,7 +25,7 @@ ByteReader::~ByteReader() = default;
 int64_t ByteReader::left_at_most() const {
   const auto stored = static_cast<int64_t>(content_.size());
   constexpr int64_t kDeflateLimit = 1032;  // zlib's technical details
-  return gzip_ ? stored * kDeflateLimit : stored - offset_;
+  return gunzip_ ? stored * kDeflateLimit : stored - offset_;
 }
 
 void ByteReader::read(std::span<uint8_t> out, const char* what) {
@@ -57,14 +47,14 @@ void ByteReader::expect_end() {
   std::array<uint8_t, 1> byte{};
   const int64_t end = offset_;
   if (take(byte) > 0) fail_at(end, "more bytes follow, expected the end");
-  if (gzip_ && gzip_->stream.total_in < content_.size())
-    fail_packed("bytes follow the gzip data, expected the end");
 }
 
 size_t ByteReader::take(std::span<uint8_t> out) {
   size_t got = 0;
-  if (gzip_) {
-    got = unpack(out);
+  if (gunzip_) {
+    got = gunzip_->unpack(packed_,
+                          {reinterpret_cast<char*>(out.data()), out.size()});
+    if (got < out.size()) gunzip_->expect_end();
   } else {
     const auto from = static_cast<size_t>(offset_);
     got = std::min(out.size(), content_.size() - from);
@@ -74,41 +64,9 @@ size_t ByteReader::take(std::span<uint8_t> out) {
   return got;
 }
 
-size_t ByteReader::unpack(std::span<uint8_t> out) {
-  z_stream& stream = gzip_->stream;
-  size_t done = 0;
-  while (done < out.size() && !gzip_->ended) {
-    const size_t consumed = stream.total_in;
-    stream.next_in = reinterpret_cast<Bytef*>(content_.data()) + consumed;
-    stream.avail_in = static_cast<uInt>(
-        std::min<size_t>(content_.size() - consumed, UINT_MAX));
-    stream.next_out = out.data() + done;
-    stream.avail_out =
-        static_cast<uInt>(std::min<size_t>(out.size() - done, UINT_MAX));
-    const uInt room = stream.avail_out;
-    const int status = inflate(&stream, Z_NO_FLUSH);
-    done += room - stream.avail_out;
-    if (status == Z_STREAM_END) {
-      gzip_->ended = true;
-    } else if (status == Z_BUF_ERROR) {
-      fail_packed("the gzip data ends early");
-    } else if (status != Z_OK) {
-      fail_packed(fmt::format("damaged gzip data: {}", stream.msg != nullptr
-                                                           ? stream.msg
-                                                           : "unreadable"));
-    }
-  }
-  return done;
-}
-
 void ByteReader::fail_at(int64_t offset, const std::string& what) const {
   fail(ExitCode::kBadInput, "{}: offset {} ({:#x}){}: {}", path_, offset,
-       offset, gzip_ ? " of the unpacked bytes" : "", what);
-}
-
-void ByteReader::fail_packed(const std::string& what) const {
-  const int64_t at = static_cast<int64_t>(gzip_->stream.total_in);
-  fail(ExitCode::kBadInput, "{}: offset {} ({:#x}): {}", path_, at, at, what);
+       offset, gunzip_ ? " of the unpacked bytes" : "", what);
 }
 
 bool exists_plain_or_packed(const fs::path& path) {

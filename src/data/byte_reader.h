@@ -7,8 +7,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/file.h"
+#include "data/gunzip.h"
 
 namespace syncopate {
 
@@ -34,17 +36,14 @@ class ByteReader {
   [[noreturn]] void fail_at(int64_t offset, const std::string& what) const;
 
  private:
-  struct Gzip;
-
   // Up to out.size() bytes; fewer only at the end.
   size_t take(std::span<uint8_t> out);
-  size_t unpack(std::span<uint8_t> out);
-  [[noreturn]] void fail_packed(const std::string& what) const;
 
   std::string path_;
   std::string content_;  // as stored on disk
   int64_t offset_ = 0;
-  std::unique_ptr<Gzip> gzip_;  // null if content_ is not compressed
+  std::unique_ptr<Gunzip> gunzip_;  // null if content_ is not compressed
+  std::string_view packed_;         // of content_, what gunzip_ has not used
 };
 
 // Whether `path` or `path`.gz exists.

@@ -1,63 +1,58 @@
 #include "data/clicks/line_blocks.h"
 
 #include <fcntl.h>
-#include <zlib.h>
-
-#include <algorithm>
-#include <new>
 
 #include "base/check.h"
 
 namespace syncopate {
 namespace {
 
-// The size of zlib's buffer. Uncompressed files bypass it.
-constexpr unsigned kUnpackBytes = 1 << 18;
-
-gzFile as_gz(void* file) {
-  return static_cast<gzFile>(file);
-}
+// The size of the buffer of packed bytes. Other files bypass it.
+constexpr size_t kPackedBytes = 1 << 18;
+constexpr std::string_view kGzipMagic = "\x1f\x8b";
 
 }  // namespace
 
 LineBlocks::LineBlocks(const fs::path& path,
                        int64_t block_bytes,
                        int64_t line_limit)
-    : path_(path.string()), block_bytes_(block_bytes), line_limit_(line_limit) {
+    : file_(path), block_bytes_(block_bytes), line_limit_(line_limit) {
   CHECK(block_bytes >= 1 && line_limit >= 1);
-  InputFile file(path);
-  file_bytes_ = file.bytes();
-  ::posix_fadvise(file.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint
-  file_ = ::gzdopen(file.get(), "rb");
-  if (file_ == nullptr) throw std::bad_alloc();
-  file.release();
-  ::gzbuffer(as_gz(file_), kUnpackBytes);
-}
-
-LineBlocks::~LineBlocks() {
-  ::gzclose(as_gz(file_));
+  ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_SEQUENTIAL);  // a hint
+  buffer_.resize(kPackedBytes);
+  refill();
+  if (left_.starts_with(kGzipMagic))
+    gunzip_ = std::make_unique<Gunzip>(path.string());
 }
 
 int64_t LineBlocks::file_offset() const {
-  return ::gzoffset(as_gz(file_));
+  return read_bytes_ - std::ssize(left_);
+}
+
+void LineBlocks::refill() {
+  const size_t got = file_.read(buffer_.data(), buffer_.size());
+  left_ = std::string_view(buffer_).substr(0, got);
+  read_bytes_ += static_cast<int64_t>(got);
 }
 
 // Returns fewer bytes than `num_bytes` only at the end of the file.
 size_t LineBlocks::read(char* to, size_t num_bytes) {
   size_t done = 0;
-  while (done < num_bytes) {
-    const auto wanted =
-        static_cast<unsigned>(std::min<size_t>(num_bytes - done, 1 << 30));
-    const int got = ::gzread(as_gz(file_), to + done, wanted);
-    int status = Z_OK;
-    const char* said = ::gzerror(as_gz(file_), &status);
-    if (status == Z_ERRNO) fail_errno(ExitCode::kIoError, path_, "read");
-    if (status != Z_OK)
-      fail(ExitCode::kBadInput, "{}: offset {}: {}", path_, file_offset(),
-           status == Z_BUF_ERROR ? "the gzip data ends early"
-                                 : fmt::format("damaged gzip data: {}", said));
-    if (got == 0) break;
-    done += static_cast<size_t>(got);
+  if (gunzip_) {
+    while (done < num_bytes) {
+      if (left_.empty()) refill();
+      if (left_.empty()) {
+        gunzip_->expect_end();
+        break;
+      }
+      done += gunzip_->unpack(left_, {to + done, num_bytes - done});
+    }
+  } else {
+    done = left_.copy(to, num_bytes);
+    left_.remove_prefix(done);
+    const size_t got = file_.read(to + done, num_bytes - done);
+    read_bytes_ += static_cast<int64_t>(got);
+    done += got;
   }
   text_bytes_ += static_cast<int64_t>(done);
   return done;

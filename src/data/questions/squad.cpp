@@ -1,12 +1,7 @@
 #include "data/questions/squad.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <climits>
-#include <memory>
 #include <unordered_set>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +9,7 @@
 #include "base/check.h"
 #include "base/text.h"
 #include "data/byte_reader.h"
+#include "data/gunzip.h"
 #include "data/questions/question_readers.h"
 #include "data/questions/unicode.h"
 #include "data/strict_json.h"
@@ -27,31 +23,23 @@ constexpr int64_t kLimitBytes = INT32_MAX;  // positions in a text are 32 bits
 constexpr int kMaxDepth = 64;  // an answer's members are 9 levels deep
 
 std::string unpack(const fs::path& path) {
-  errno = 0;
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(
-      gzopen(path.c_str(), "rb"), [](gzFile open) { return gzclose(open); });
-  if (!file) fail_errno(ExitCode::kIoError, path.string(), "cannot open");
+  constexpr size_t kChunkBytes = 1 << 20;
+  const std::string packed = read_file(path, kLimitBytes);
+  Gunzip gunzip(path.string());
   std::string content;
-  for (;;) {
-    constexpr size_t kChunkBytes = 1 << 20;
+  for (std::string_view left = packed; !left.empty();) {
     const size_t before = content.size();
     content.resize(before + kChunkBytes);
-    const int got =
-        gzread(file.get(), content.data() + before, unsigned{kChunkBytes});
-    content.resize(before + static_cast<size_t>(std::max(got, 0)));
-    int status = Z_OK;
-    const char* message = gzerror(file.get(), &status);
-    if (status != Z_OK)
-      fail(status == Z_ERRNO ? ExitCode::kIoError : ExitCode::kBadInput,
-           "{}: damaged or truncated after {} unpacked bytes ({}), expected "
-           "gzip data",
-           path.string(), content.size(), message);
+    const size_t got =
+        gunzip.unpack(left, {content.data() + before, kChunkBytes});
+    content.resize(before + got);
     if (std::ssize(content) > kLimitBytes)
       fail(ExitCode::kBadInput,
            "{}: unpacks to more than {} bytes, which is the limit",
            path.string(), kLimitBytes);
-    if (got == 0) return content;
   }
+  gunzip.expect_end();
+  return content;
 }
 
 // Every byte of UTF-8 but 10xxxxxx begins a code point. "Letter" means code

@@ -37,6 +37,13 @@ inline void write_gz(const fs::path& path, const std::string& bytes) {
   ASSERT_EQ(gzclose(file), Z_OK);
 }
 
+// `bytes` as a member of a gzip file.
+inline std::string gzipped(const std::string& bytes) {
+  const ScratchFolder folder;
+  write_gz(folder / "a.gz", bytes);
+  return read_bytes(folder / "a.gz");
+}
+
 inline std::string be32(uint32_t value) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8)

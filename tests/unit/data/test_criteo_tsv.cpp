@@ -109,6 +109,59 @@ TEST(LineBlocks, HoldWholeLines) {
     }
 }
 
+std::string all_lines(const fs::path& path, int64_t block_bytes) {
+  LineBlocks blocks(path, block_bytes, 8);
+  std::string all, block;
+  for (blocks.next(block); !block.empty(); blocks.next(block)) all += block;
+  EXPECT_EQ(blocks.file_offset(), blocks.file_bytes());
+  return all;
+}
+
+// Some megabytes of lines, which do not fit any buffer, as two members.
+TEST(LineBlocks, ReadEveryMember) {
+  const ScratchFolder folder;
+  std::string first, second;
+  for (int64_t i = 0; i < 400000; ++i)
+    first += fmt::format("{}\n", i * 7919 % 99991);
+  for (int i = 0; i < 100000; ++i) second += fmt::format("{}\n", i);
+  const std::string packed = gzipped(first) + gzipped(second);
+  for (const std::string& padding :
+       {std::string(), std::string(600000, '\0')}) {
+    write_bytes(folder / "a.gz", packed + padding);
+    for (const int64_t block_bytes : {4096, 1 << 20})
+      EXPECT_TRUE(all_lines(folder / "a.gz", block_bytes) == first + second);
+  }
+}
+
+TEST(LineBlocks, RefuseWhatFollowsTheMembers) {
+  const ScratchFolder folder;
+  const fs::path path = folder / "a.gz";
+  const std::string first = gzipped("a\nb\n"), second = gzipped("c\n");
+  const auto refuse = [&](const std::string& bytes, const std::string& what) {
+    write_bytes(path, bytes);
+    expect_error(ExitCode::kBadInput,
+                 fmt::format("{}: offset {} ({:#x}): {}", path.string(),
+                             first.size(), first.size(), what),
+                 [&] { all_lines(path, 100); });
+  };
+  const std::string follow =
+      "bytes follow the gzip data, expected another member or the end";
+  refuse(first + changed_at(second, 0), follow);
+  refuse(first + "more", follow);
+  for (const auto& [bytes, what] :
+       {std::pair(changed_at(second, 1), "damaged gzip data: incorrect header"),
+        std::pair(changed_at(second, second.size() - 6),
+                  "damaged gzip data: incorrect data check"),
+        std::pair(second.substr(0, 1), "the gzip data ends early"),
+        std::pair(second.substr(0, second.size() - 1),
+                  "the gzip data ends early"),
+        std::pair(std::string(5, '\0') + second,
+                  "bytes follow the gzip data")}) {
+    write_bytes(path, first + bytes);
+    expect_error_has(ExitCode::kBadInput, what, [&] { all_lines(path, 100); });
+  }
+}
+
 TEST(ClickVocabulary, CountsAndFinds) {
   ValueCounts counts;
   std::map<ClickKey, int64_t> expected;

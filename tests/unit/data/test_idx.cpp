@@ -126,6 +126,17 @@ TEST_F(Idx, RefusesWhatIsNotThere) {
                    "data.kind: idy, expected one of: idx cifar10");
 }
 
+TEST_F(Idx, ReadsEveryMemberOfAPackedFile) {
+  const Dataset plain = load_dataset(options());
+  const std::string content = idx_content(kIdxFiles[0]);
+  fs::remove(path(0));
+  write_bytes(path(0) + ".gz",
+              gzipped(content.substr(0, 50)) + gzipped(content.substr(50)));
+  using Bytes = std::vector<uint8_t>;
+  EXPECT_EQ(std::get<Bytes>(load_dataset(options()).train.pixels),
+            std::get<Bytes>(plain.train.pixels));
+}
+
 // A packed train-images file, damaged in one way after another.
 TEST_F(Idx, RefusesDamagedGzip) {
   const fs::path packed = path(0) + ".gz";

@@ -70,10 +70,12 @@ TEST(Squad, RefusesDamagedPackedFiles) {
   const fs::path path = folder / "cut.json.gz";
   write_gz(path, file_of(kParagraph));
   const std::string whole = read_bytes(path);
-  // Cut in the data, in the check sum; a changed byte of the check sum.
+  // Cut in the data, in the check sum; a changed byte of the check sum; more
+  // behind it.
   for (const std::string& bytes :
        {whole.substr(0, whole.size() / 2), whole.substr(0, whole.size() - 5),
-        changed_at(whole, whole.size() - 6)}) {
+        changed_at(whole, whole.size() - 6), whole + "more",
+        whole + changed_at(gzipped(" "), 0)}) {
     write_bytes(path, bytes);
     const Error error =
         error_of([&] { read_squad(folder.path().string(), "cut.json"); });
