@@ -61,6 +61,7 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
     write_set(file, "train", data.train);
     write_set(file, "test", data.test);
     file.attribute("/", "source", data.source);
+    file.attribute("/", "layout", "NHWC");  // whatever the shapes look like
     if (!data.train.class_names.empty())
       file.attribute("/", "class_names", join(data.train.class_names, "\n"));
     file.close();

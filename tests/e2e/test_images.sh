@@ -159,6 +159,30 @@ with h5py.File("runs/seven/results.h5") as f:
     assert f["eval/accuracy_top5"][-1] >= f["eval/accuracy"][-1]
 PY
 
+# What is exported is read again, also where it looks like (n, C, H, W).
+cat >many.ini <<'INI'
+[run]
+steps = 3
+threads = 1
+[model]
+family = logistic
+[data]
+kind = synthetic_images
+samples = 64
+test_samples = 16
+channels = 40
+height = 32
+width = 32
+batch = 16
+[optimizer]
+lr = 0.01
+INI
+expect_code 0 "$SYNCOPATE" prepare images many.ini -o many.h5
+sed -e 's/^kind = .*/kind = hdf5\npath = many.h5/' \
+  -e '/samples =/d; /channels =/d; /height =/d; /width =/d' many.ini >stored.ini
+expect_code 0 "$SYNCOPATE" validate stored.ini
+grep -q "80 of 80 read, all intact" out || fail "validate: $(cat out)"
+
 # --- mistakes and faults --------------------------------------------------------
 expect_code 64 "$SYNCOPATE" prepare images --path=raw
 one_line "--output"
