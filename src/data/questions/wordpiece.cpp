@@ -14,7 +14,8 @@
 namespace syncopate {
 namespace {
 
-constexpr int64_t kMaxWordLetters = 100;  // longer words are [UNK]
+// WordpieceTokenizer's max_input_chars_per_word. Longer words are [UNK].
+constexpr int64_t kMaxWordLetters = 100;
 // Keeps the number of trie nodes within the 24 bits that an edge's key has.
 constexpr int64_t kVocabularyLimitBytes = (1 << 24) - 1;
 constexpr int32_t kReplacement = 0xFFFD;

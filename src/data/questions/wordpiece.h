@@ -1,11 +1,13 @@
 // BERT's tokenizer. It splits text into words (cleaned, in lower case, without
 // accents) and words into the pieces of a vocabulary.
 //
-// The rules are those of the published run_squad: BasicTokenizer, then
-// WordPiece (Wu et al. 2016; Devlin et al. 2019, google-research/bert
-// tokenization.py). Control characters are those of the Unicode categories C*.
-// A capital sigma at the end of a word becomes a final sigma, which tokenizers
-// that convert letter by letter miss. Text never yields special tokens: "[SEP]"
+// The rules are those of BasicTokenizer and WordpieceTokenizer of Hugging
+// Face's transformers (WordPiece: Wu et al. 2016; Devlin et al. 2019). Words of
+// more than 100 letters are unknown, and control characters are those of the
+// Unicode categories C*; google-research/bert's tokenization.py, from which
+// those rules derive, has 200 letters and the categories Cc and Cf. A capital
+// sigma at the end of a word becomes a final sigma, which tokenizers that
+// convert letter by letter miss. Text never yields special tokens: "[SEP]"
 // becomes "[", "sep", "]", because punctuation is always split off.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
