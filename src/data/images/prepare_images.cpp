@@ -86,6 +86,7 @@ void write_header(const fs::path& path,
   file.attribute("/", "kind", PreparedImages::kKind);
   file.attribute("/", "version", PreparedImages::kVersion);
   file.attribute("/", "size", data.train.spec.H);
+  file.attribute("/", "classes", data.train.spec.classes);
   file.attribute("/", "block_images", images_per_block(data.train));
   file.attribute("/", "description",
                  "train.images and test.images hold RGB bytes (samples, size, "

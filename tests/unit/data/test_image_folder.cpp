@@ -208,6 +208,21 @@ TEST(ImageFolder, EvaluationIsTheMiddle) {
   EXPECT_GE(compared, 1);
 }
 
+TEST(ImageFolder, NamesOfClassesHaveNoControlCharacters) {
+  for (const std::string name : {"a\nb", "a\tb", "a\x7f"}) {
+    const ScratchFolder folder;
+    write_image_folder(folder / "");
+    for (const char* const set : {"train", "val"})
+      fs::rename(folder / set / "ant", folder / set / name);
+    const std::string shown = name == "a\nb"   ? "a\\x0Ab"
+                              : name == "a\tb" ? "a\\x09b"
+                                               : "a\\x7F";
+    expect_error(folder_options(folder), ExitCode::kBadInput,
+                 (folder / "train").string() + "/" + shown +
+                     ": a control character in the name of a class: rename it");
+  }
+}
+
 TEST(ImageFolder, ADamagedFileAppearsWhenItIsRead) {
   const ScratchFolder folder;
   write_image_folder(folder / "");

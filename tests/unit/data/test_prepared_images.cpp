@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "all_or_nothing.h"
+#include "base/hdf5_file.h"
 #include "data/images/augment.h"
 #include "data/images/prepare_images.h"
 #include "data/images/prepared_images.h"
@@ -191,6 +192,67 @@ TEST(PreparedImages, CropMovesOverTheStoredImage) {
                   static_cast<float>(bytes[static_cast<size_t>(
                       7 * kImageBytes + ((y + top) * kSize + left) * 3 + x)]) /
                       255);
+  }
+}
+
+TEST(PreparedImages, NamesOfClassesStayAsTheyAre) {
+  Prepared prepared;
+  const std::vector<std::string> names = {" ant", "b,e e ", "c\u00f6w"};
+  for (const char* const set : {"train", "val"})
+    for (size_t label = 0; label < names.size(); ++label)
+      fs::rename(prepared.from / set /
+                     (label == 0   ? "ant"
+                      : label == 1 ? "bee"
+                                   : "cow"),
+                 prepared.from / set / names[label]);
+  EXPECT_EQ(prepared.run().train.class_names, names);
+  EXPECT_EQ(load_dataset(prepared.options("prepared_images")).test.class_names,
+            names);
+}
+
+// Writes the header again, with these names and number of classes; the latter
+// is missing in headers of earlier programs.
+void rewrite_header(const fs::path& header,
+                    const std::string& names,
+                    std::optional<int64_t> classes) {
+  const fs::path other = header.string() + ".other";
+  const Hdf5Reader from(header);
+  Hdf5Writer to(other, Seal::kDigest);
+  const auto copy = [&]<typename T>(const std::string& name, T) {
+    const Hdf5Dataset found = from.dataset(name);
+    std::vector<T> values(static_cast<size_t>(found.elems()));
+    from.read<T>(name, values);
+    to.write<T>(name, found.dims, values);
+  };
+  for (const std::string set : {"train", "test"}) {
+    copy(set + "/labels", int32_t{});
+    copy(set + "/digests", uint8_t{});
+  }
+  copy("train/sums", int64_t{});
+  const std::vector<int64_t> letters = {std::ssize(names)};
+  to.write(
+      std::string("class_names"), letters,
+      std::span(reinterpret_cast<const uint8_t*>(names.data()), names.size()));
+  to.attribute("/", "kind", *from.text_attribute("/", "kind"));
+  for (const char* const name : {"version", "size", "block_images"})
+    to.attribute("/", name, *from.int_attribute("/", name));
+  if (classes) to.attribute("/", "classes", *classes);
+  to.close();
+  fs::rename(other, header);
+}
+
+TEST(PreparedImages, TheNumberOfClassesIsCheckedWhereItIsKnown) {
+  Prepared prepared;
+  prepared.run();
+  const fs::path header = prepared.to / "images.h5";
+  const DataOptions options = prepared.options("prepared_images");
+  EXPECT_EQ(Hdf5Reader(header).int_attribute("/", "classes"), 3);
+  rewrite_header(header, "a\nb\nc\nd", 3);
+  expect_error_has(options, ExitCode::kBadInput,
+                   header.string() + ": class_names: 4 names of 3 classes");
+  for (const auto classes : {std::optional<int64_t>(4), {}}) {
+    rewrite_header(header, "a\nb\nc\nd", classes);
+    EXPECT_EQ(load_dataset(options).train.spec.classes, 4);
   }
 }
 
