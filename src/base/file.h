@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace syncopate {
 
@@ -72,7 +71,6 @@ class InputFile {
   // Returns how many bytes were read: fewer than asked for only at the end.
   size_t read(char* to, size_t num_bytes);
   int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }  // to another owner
 
  private:
   std::string path_;

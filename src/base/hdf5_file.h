@@ -102,8 +102,8 @@ class Hdf5Reader {
   Hdf5Dataset dataset(const std::string& name) const;
 
   // Reads the whole dataset; the span must have as many elements. The stored
-  // type must be T or one that T represents exactly (double: float32; int64:
-  // any integer, where uint64 values above INT64_MAX become INT64_MAX).
+  // type must be T or one that T represents exactly (int64: any integer except
+  // uint64; double: float32).
   template <typename T>
   void read(const std::string& name, std::span<T> values) const {
     read_raw(name, std::nullopt, element_type_of<T>(), values.data(),

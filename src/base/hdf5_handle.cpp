@@ -29,8 +29,9 @@ Hdf5Cause last_hdf5_cause() {
 
 hid_t native_type(ElementType type) {
   CHECK(type != ElementType::kOther);
-  const hid_t types[] = {H5T_NATIVE_FLOAT, H5T_NATIVE_DOUBLE, H5T_NATIVE_INT32,
-                         H5T_NATIVE_INT64, H5T_NATIVE_UINT8};
+  const hid_t types[] = {H5T_NATIVE_FLOAT, H5T_NATIVE_DOUBLE,
+                         H5T_NATIVE_INT32, H5T_NATIVE_INT64,
+                         H5T_NATIVE_UINT8, H5T_NATIVE_UINT64};
   return types[static_cast<int>(type)];
 }
 

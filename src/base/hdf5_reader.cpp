@@ -29,17 +29,17 @@ ElementType classify(hid_t type) {
   if (bytes == 4 && has_sign) return ElementType::kInt32;
   if (bytes == 8 && has_sign) return ElementType::kInt64;
   if (bytes == 1 && !has_sign) return ElementType::kUint8;
+  if (bytes == 8 && !has_sign) return ElementType::kUint64;
   return ElementType::kOther;
 }
 
-// Returns whether `wanted` represents every value of the stored type exactly,
-// except that HDF5 turns uint64 values above INT64_MAX into INT64_MAX.
+// Returns whether `wanted` represents every value of the stored type exactly.
 bool holds_exactly(ElementType wanted, hid_t stored) {
   const ElementType type = classify(stored);
   if (type == wanted) return true;
   if (wanted == ElementType::kFloat64) return type == ElementType::kFloat32;
   return wanted == ElementType::kInt64 && H5Tget_class(stored) == H5T_INTEGER &&
-         H5Tget_size(stored) <= sizeof(int64_t);
+         H5Tget_size(stored) < sizeof(int64_t);
 }
 
 }  // namespace
@@ -332,8 +332,7 @@ std::optional<std::vector<std::string>> Hdf5Reader::texts_attribute(
   const size_t width = H5Tget_size(type.get());  // of a pointer, if variable
   if (num_texts > kLimitBytes / width)
     fail(ExitCode::kBadInput,
-         "{}: {}: {} texts of {} bytes, expected at most "
-         "{} bytes",
+         "{}: {}: {} texts of {} bytes, expected at most {} bytes in all",
          path_, what, num_texts, width, kLimitBytes);
   std::vector<std::string> texts;
   if (num_texts == 0) return texts;

@@ -5,8 +5,9 @@
 namespace syncopate {
 
 const char* name_of(ElementType type) {
-  constexpr const char* kNames[] = {"float32", "float64", "int32",
-                                    "int64",   "uint8",   "another type"};
+  constexpr const char* kNames[] = {"float32",     "float64", "int32",
+                                    "int64",       "uint8",   "uint64",
+                                    "another type"};
   return kNames[static_cast<int>(type)];
 }
 

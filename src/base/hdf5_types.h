@@ -16,6 +16,7 @@ enum class ElementType : uint8_t {
   kInt32,
   kInt64,
   kUint8,
+  kUint64,
   kOther,  // readable as int64 if it is another integer type
 };
 const char* name_of(ElementType type);
@@ -30,6 +31,8 @@ constexpr ElementType element_type_of() {
     return ElementType::kInt32;
   else if constexpr (std::is_same_v<T, int64_t>)
     return ElementType::kInt64;
+  else if constexpr (std::is_same_v<T, uint64_t>)
+    return ElementType::kUint64;
   else {
     static_assert(std::is_same_v<T, uint8_t>, "no HDF5 type for it");
     return ElementType::kUint8;

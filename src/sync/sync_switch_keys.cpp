@@ -92,8 +92,9 @@ Keys sync_switch_keys() {
       {.name = "sync_switch.overrides",
        .place = &SyncSwitchOptions::overrides,
        .doc = "Keys that differ in a phase, such as "
-              "2:optimizer.lr=0.05; keys of optimizer, schedule, sync, "
-              "compress, topology and the schemes.",
+              "2:optimizer.lr=0.05: sync.collective, sync.wire and keys of "
+              "optimizer, schedule, compress, topology and of the phase's "
+              "scheme.",
        .zero_word = "none"},
       {.name = "sync_switch.lr_rule",
        .place = &SyncSwitchOptions::lr_rule,

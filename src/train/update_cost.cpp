@@ -23,13 +23,9 @@ class UpdateBench {
         gradients_(engine.model->parameters().num_elems()),
         parameters_(gradients_.size()),
         buffers_(engine.model->buffers().num_elems()) {
-    engine.model->initialise(parameters_, buffers_, 1);
-    constexpr size_t kDrawn = 1 << 16;  // then they repeat
-    Rng rng(1, Purpose::kStepTime, 0, 0);
-    for (size_t i = 0; i < gradients_.size(); ++i)
-      gradients_[i] = i < kDrawn
-                          ? static_cast<float>(1e-3 * (rng.uniform() - 0.5))
-                          : gradients_[i - kDrawn];
+    // Compression takes as long with any values of about the right size.
+    fill(parameters_, 1e-1);
+    fill(gradients_, 1e-3);
     rows_ = engine.problem->touched_rows(engine, 0, 0,
                                          engine.options.data.accumulate);
     CHECK(std::ssize(rows_) ==
@@ -72,6 +68,14 @@ class UpdateBench {
   double seconds() const { return seconds_; }
 
  private:
+  // Draws values within half a `width` of 0, of which the first few repeat.
+  static void fill(std::span<float> values, double width) {
+    constexpr size_t kDrawn = 1 << 16;
+    Rng rng(1, Purpose::kStepTime, 0, 0);
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = i < kDrawn ? static_cast<float>(width * (rng.uniform() - 0.5))
+                             : values[i - kDrawn];
+  }
   // Tables have gradients in the rows of one batch.
   void keep_rows() {
     auto rows = rows_.begin();

@@ -2,6 +2,7 @@
 // test/images and test/labels, laid out as in inputs/data_formats.md. A trained
 // model needs only test/images.
 #include <cmath>
+#include <utility>
 
 #include "base/hdf5_foreign.h"
 #include "base/text.h"
@@ -87,14 +88,10 @@ class OwnImages {
     if (labels.type == ElementType::kFloat32 ||
         labels.type == ElementType::kFloat64)
       fail_in(name, describe(labels) + ", expected integers");
-    std::vector<int64_t> wide(static_cast<size_t>(set.samples));
-    file_.read<int64_t>(labels, wide);
-    for (size_t i = 0; i < wide.size(); ++i) {
-      if (wide[i] < 0 || wide[i] > INT32_MAX)
-        fail_in(name, fmt::format("element {}: label {}, expected 0, 1, ...", i,
-                                  wide[i]));
-      set.labels.push_back(static_cast<int32_t>(wide[i]));
-    }
+    if (labels.type == ElementType::kUint64)
+      append_labels<uint64_t>(labels, set);
+    else
+      append_labels<int64_t>(labels, set);
     if (const auto fault = check_labels(set.labels, set.spec.classes))
       fail_in(name,
               fmt::format("element {}: {}", fault->position, fault->what));
@@ -124,6 +121,19 @@ class OwnImages {
                       " looks like (n, C, H, W), expected (n, H, W, C): in "
                       "numpy, images.transpose(0, 2, 3, 1); if it really is "
                       "(n, H, W, C), set file.attrs[\"layout\"] = \"NHWC\"");
+  }
+
+  template <typename T>
+  void append_labels(const Hdf5Dataset& labels, ImageSet& set) const {
+    std::vector<T> wide(static_cast<size_t>(set.samples));
+    file_.read<T>(labels, wide);
+    for (size_t i = 0; i < wide.size(); ++i) {
+      if (!std::in_range<int32_t>(wide[i]) || wide[i] < 0)
+        fail_in(labels.name, fmt::format("element {}: label {}, expected 0, 1, "
+                                         "...",
+                                         i, wide[i]));
+      set.labels.push_back(static_cast<int32_t>(wide[i]));
+    }
   }
 
   Hdf5Dataset find(const std::string& name) const {
