@@ -89,10 +89,11 @@ def read_rows(path):
         return []
 
 
-def replace_rows(path, header, rows):
-    """Writes a table anew: `rows` in place of those of the same runs."""
+def replace_rows(path, header, keys, rows):
+    """Writes a table anew: `rows` in place of all rows of the runs that have
+    these keys, also of a run that has no new row."""
     new = [{name: text(row[name]) for name in header} for row in rows]
-    mine = {tuple(row[name] for name in KEY) for row in new}
+    mine = {tuple(text(key[name]) for name in KEY) for key in keys}
     kept = [row for row in read_rows(path)
             if tuple(row[name] for name in KEY) not in mine]
     with whole_file(path) as file:
@@ -107,10 +108,10 @@ def record(folder, size, runs):
     """Adds (cell, seed, tuned value, digest of the input, run) to the tables
     of a study."""
     keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, *_ in runs]
-    replace_rows(os.path.join(folder, "results.csv"), RESULTS,
+    replace_rows(os.path.join(folder, "results.csv"), RESULTS, keys,
                  [{**key, "tuned": tuned, "input": digest, **result_of(run)}
                   for key, (_, _, tuned, digest, run) in zip(keys, runs)])
-    replace_rows(os.path.join(folder, "curves.csv"), CURVES,
+    replace_rows(os.path.join(folder, "curves.csv"), CURVES, keys,
                  [{**key, **row} for key, (*_, run) in zip(keys, runs)
                   for row in curve_of(run)])
 
@@ -137,6 +138,10 @@ class Cells:
             return np.array([row["state"] == "diverged" for row in rows],
                             float)
         return np.array([float(row[name]) for row in rows])
+
+    def num_reached(self, cell):
+        """How many of a cell's runs reached the target."""
+        return int(np.isfinite(self.column(cell, "target_s")).sum())
 
     def lacks(self, cell, other):
         """By how much a cell's accuracy is below another's; a cell that
@@ -200,7 +205,30 @@ class Rule:
                 told = node.id if unknown else type(node).__name__
                 raise RunError(BAD_INPUT,
                                f"{where}: {told}: unknown in a rule")
+        self.named, self.timed = self.cells_in(list(ast.walk(tree)))
         self.code = compile(tree, where, "eval")
+
+    def cells_in(self, nodes):
+        """The cells that the expression names, and those with whose targets it
+        calculates: an infinite time alone is later than any other, but a sum or
+        a ratio with it says nothing."""
+        def names_in(some):
+            names = {node.id for node in some if isinstance(node, ast.Name)}
+            return [cell for cell in self.cells if cell in names]
+
+        calculates = any(isinstance(node, ast.BinOp) for node in nodes)
+        return names_in(nodes), names_in(
+            argument for node in nodes if calculates
+            and isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+            and node.func.id in ("target_s", "target_samples")
+            for argument in node.args)
+
+    def missed(self, cells):
+        """Which of the targets were not reached with every seed, in words."""
+        told = [(cell, cells.num_reached(cell)) for cell in self.timed]
+        return ", ".join(f"{cell} reached it in {reached} of "
+                         f"{len(cells.seeds)}" for cell, reached in told
+                         if reached < len(cells.seeds))
 
     def judge(self, cells):
         """(obtained, verdict) in words."""
@@ -214,8 +242,14 @@ class Rule:
         values = np.atleast_1d(np.asarray(values, float))
         obtained = with_interval(values, ".4g", ".2g")
         mean = values.mean()
+        if (missed := self.missed(cells)):
+            return obtained if math.isinf(mean) else "-", \
+                f"not reproduced: {missed}"
         if math.isnan(mean):
-            return obtained, "not reproduced: diverged"
+            has_diverged = any(cells.column(cell, "diverged").any()
+                               for cell in self.named)
+            return obtained, "not reproduced: " + (
+                "diverged" if has_diverged else "no number")
         holds = self.low <= mean <= self.high
         return obtained, "reproduced" if holds else "not reproduced"
 

@@ -149,6 +149,19 @@ for (cell, seed), row in rows.items():
     assert row["git"] == str(git), (row, git)
 END
 
+# A run that is recorded again without a finite evaluation has no curve.
+cp -r tiny again
+env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END' || fail "not recorded again"
+from run_reader import open_run
+from study import record
+run = open_run("studied/short/final/bsp-seed1")
+run.tables["eval"]["accuracy"][:] = float("nan")
+record("again", "short", [("bsp", "1", "", "abc", run)])
+END
+grep '^short,bsp,1,' again/curves.csv && fail "the curve of before is still there"
+cmp -s <(grep -v '^short,bsp,1,' tiny/curves.csv) again/curves.csv ||
+  fail "other curves changed"
+
 # A second start runs nothing; a table without digests gets those of the folders.
 cp tiny/results.csv before.csv
 cut -d, -f1-7,9- before.csv >tiny/results.csv
@@ -282,6 +295,57 @@ expect_code 0 python "$source_dir/postprocess/study.py" tiny
 shows '^reached .* missing: four$' "$scratch/out"
 expect_code 0 python "$source_dir/postprocess/study.py" tiny --size long
 shows '^bytes .* missing: bsp$' "$scratch/out"
+
+# What is calculated with a target needs it to be reached with every seed.
+mkdir judged
+cat >judged/study.sweep <<'END'
+[sweep]
+[final]
+seeds = 1 2 3
+[sizes]
+short =
+[variants]
+ssgd =
+slow =
+esync =
+asgd =
+lost =
+bare =
+[rules]
+slower = target_s(ssgd) / target_s(asgd) | >= 1 | -
+faster = target_s(slow) / target_s(esync) | 5 .. 9 | -
+neither = abs(target_s(ssgd) - target_s(esync)) | >= 0 | -
+nowhere = target_samples(lost) / target_samples(lost) | >= 1 | -
+alone = target_s(ssgd) | >= 1 | -
+there = target_s(asgd) / target_s(asgd) | 1 .. 1 | -
+empty = accuracy(bare) - accuracy(asgd) | >= 0 | -
+fails = accuracy(lost) - accuracy(asgd) | >= 0 | -
+END
+{
+  head -n 1 tiny/results.csv
+  row() { # row CELL SEED STATE ACCURACY TARGET_S
+    echo "short,$1,$2,bsp,,$3,git,digest,9,9,9,$4,1,$5,$5,1,1,1"
+  }
+  for seed in 1 2 3; do
+    row asgd $seed finished 0.9 10
+    row slow $seed finished 0.9 100
+    row esync $seed finished 0.9 "$( ((seed == 3)) && echo inf || echo 10)"
+    row ssgd $seed finished 0.9 "$( ((seed == 3)) && echo inf || echo 5)"
+    row bare $seed finished nan inf
+    row lost $seed "$( ((seed == 3)) && echo diverged || echo finished)" \
+      "$( ((seed == 3)) && echo nan || echo 0.9)" inf
+  done
+} >judged/results.csv
+expect_code 0 python "$source_dir/postprocess/study.py" judged
+for verdict in 'slower .* inf +not reproduced: ssgd reached it in 2 of 3' \
+  'faster .* - +not reproduced: esync reached it in 2 of 3' \
+  'neither .* - +not reproduced: ssgd reached it in 2 of 3, esync reached it in 2 of 3' \
+  'nowhere .* - +not reproduced: lost reached it in 0 of 3' \
+  'alone .* inf +reproduced' \
+  'there .* 1 ± 0 +reproduced' 'empty .* - +not reproduced: no number' \
+  'fails .* - +not reproduced: diverged'; do
+  shows "^$verdict\$" "$scratch/out"
+done
 
 # refuses CODE PATTERN LINE-OF-STUDY REPLACEMENT: one line on stderr.
 refuses() {
