@@ -28,12 +28,14 @@ with S mini-batches in total and n workers; B and E are the steps at which the
 phases end, where a step of bsp and an update of asp each count as 1. Without a
 pure run of one kind, the rate is that of the published runs' phases of this
 kind, and a note says so. Times of syncopate's runs are virtual if the workers
-were in one process, otherwise wall time.
+were in one process, otherwise wall time. Runs that did not finish are counted,
+but are in no mean, rate or decision.
 """
 import csv
 import math
 import os
 import re
+import sys
 from argparse import RawTextHelpFormatter
 from collections import defaultdict
 
@@ -190,11 +192,22 @@ def by_share(runs):
     return dict(sorted(groups.items(), reverse=True))
 
 
+def finished(runs):
+    return [run for run in runs if run.state == "finished"]
+
+
 def recorded(runs):
-    """Rows in the form of read_rows; a run that diverged has accuracy 0."""
+    """Rows in the form of read_rows; a run that diverged has accuracy 0. Those
+    that did not finish are left out with a note."""
+    ended = []
+    for run in runs:
+        if run.state == "unfinished":
+            print(f"note: {run.path}: not finished: left out", file=sys.stderr)
+        else:
+            ended.append(run)
     return {share: {i: 0.0 if run.has_diverged else last_accuracy(run)
                     for i, run in enumerate(members)}
-            for share, members in by_share(runs).items()}
+            for share, members in by_share(ended).items()}
 
 
 def rate(run, worker_steps, seconds):
@@ -223,7 +236,7 @@ def rates_of(runs, groups):
     rates, notes = {}, []
     for scheme, share in (("bsp", 1.0), ("asp", 0.0)):
         found = [rate(run, run.column("train", "worker_steps"), clock(run))
-                 for run in groups.get(share, []) if not run.has_diverged]
+                 for run in finished(groups.get(share, []))]
         if not found:
             found = rate_in_phases(runs, scheme)
             if found:
@@ -263,8 +276,9 @@ def table(runs, work, shares):
     groups = by_share(runs)
     rates, notes = rates_of(runs, groups)
     if not work:
-        most = max(run.last("train", "worker_steps") for run in runs)
-        last = max((run.last("eval", "worker_steps", 0.0) for run in runs))
+        whole = finished(runs) or runs
+        most = max(run.last("train", "worker_steps") for run in whole)
+        last = max((run.last("eval", "worker_steps", 0.0) for run in whole))
         work = max(most, last)
         # Updates that ASP had in flight at its end do not count: published
         # runs stop up to two updates per worker late, and their work is a
@@ -273,7 +287,8 @@ def table(runs, work, shares):
     rows = []
     for share in sorted({*groups, *shares}, reverse=True):
         members = groups.get(share, [])
-        whole = [run for run in members if not run.has_diverged]
+        states = [run.state for run in members]
+        whole = finished(members)
         seconds = mean([clock(run)[-1] for run in whole]) if whole else None
         model = predicted_s(share, work, workers, rates) \
             if len(rates) == 2 else None
@@ -282,20 +297,25 @@ def table(runs, work, shares):
         rows.append([
             f"{share:g}", len(members), f"{of_bsp:.0f}", f"{end:.0f}",
             f"{mean(accuracies):.4f}" if accuracies else "-",
-            len(members) - len(whole),
+            states.count("diverged"),
             "-" if seconds is None else f"{seconds:.1f}",
             "-" if model is None else f"{model:.1f}",
             "-" if None in (model, seconds)
             else f"{100 * (model / seconds - 1):+.1f}",
             "-" if model is None
-            else f"{model / predicted_s(1, work, workers, rates):.3f}"])
+            else f"{model / predicted_s(1, work, workers, rates):.3f}",
+            states.count("unfinished")])
     for scheme, value in rates.items():
         in_steps = value / (workers if scheme == "bsp" else 1)
         notes.append(f"{scheme}: {in_steps:.4g} "
                      f"{'steps' if scheme == 'bsp' else 'updates'} per second")
     notes.append(f"{work:.0f} mini-batches, {workers} workers")
+    unfinished = sum(run.state == "unfinished" for run in runs)
+    if unfinished:
+        notes.append(f"{unfinished} of {len(runs)} runs did not finish: in no "
+                     "mean and no rate")
     return ["bsp share", "n", "B", "E", "accuracy", "diverged", "time s",
-            "model s", "error %", "model/bsp"], rows, notes
+            "model s", "error %", "model/bsp", "unfinished"], rows, notes
 
 
 def numbers_of(text):

@@ -224,6 +224,22 @@ expect "too few to order by chance" 0 'not separable from sgp$' \
   last_line compare soon1 soon2 never? --target accuracy=0.7
 expect "reached by no group" 0 '^verdict: no group reached accuracy >= 2 in half of its runs$' \
   last_line compare soon? bsp? --target accuracy=2
+# Runs that did not finish are in no mean, rate or decision of Sync-Switch's: with
+# them, 16.0 s and 10.0 s would be of asp, and 0.8750 its accuracy.
+make_run timed_bsp scheme=bsp rows=12 virtual_s=2
+make_run timed_asp scheme=asp rows=12 virtual_s=1 accuracy=0.8
+make_run timed_cut scheme=asp seed=2 rows=4 virtual_s=2 accuracy=0.95 ended=stopped
+expect "a table of runs that finished" 0 \
+  'unfinished.*0 +2 +0 +240 +0.8000 +0 +12.0 +12.0 .*0.500 +1.*.1 of 3 runs did not finish: in no mean and no rate' \
+  post switch_timing table timed_bsp timed_asp timed_cut
+expect "a table without any that did" 0 \
+  '0 +1 +0 +80 +- +0 +- +- +- +- +1.*no rate of asp' \
+  post switch_timing table timed_cut
+expect "a decision by runs that finished" 0 \
+  '^note: timed_cut/results.h5: not finished: left out.*0: 0.8000, 1: 0.9000' \
+  post switch_timing replay timed_bsp timed_asp timed_cut --settings=1
+expect "a decision without any" 65 'not finished: left out.error: no rows of fraction 1' \
+  post switch_timing replay timed_cut timed_asp
 expect "markdown" 0 '\| bsp \| 3 \| 1 2 3 \| 40 ± 0 \| 0.9100 ± 0.0248 \|' \
   post compare bsp1 bsp2 bsp3 --markdown
 expect "markdown's file" 0 '^$' post compare bsp1 bsp2 --markdown -o table.md
