@@ -25,7 +25,7 @@ from collections import defaultdict
 import packages  # noqa: F401, says which package is missing
 
 import target as targets
-from groups import NEUTRAL, common_limit, grouped, interval, metric_of, \
+from groups import common_limit, compared_keys, grouped, interval, metric_of, \
     refuse_unlike, shown_metric, unknown_key, with_interval
 from run_reader import open_runs, print_markdown, print_table
 from script import Parser, RunError, run_main, whole_file
@@ -45,14 +45,15 @@ def differing_keys(groups, known):
     that only some runs have goes with another that is listed."""
     found = {}
     everyone = [run for runs in groups.values() for run in runs]
-    every = {key for run in everyone for key in run.input}
+    every = {key for run in everyone for key in compared_keys(run)}
     if common_limit(everyone):
         every.discard("run.steps")
-    for key in sorted(every - NEUTRAL - known):
+    keys_of = {label: compared_keys(runs[0]) for label, runs in groups.items()}
+    for key in sorted(every - known):
         values = defaultdict(list)
-        for label, runs in groups.items():
-            if key in runs[0].input:
-                values[runs[0].input[key]].append(label)
+        for label, keys in keys_of.items():
+            if key in keys:
+                values[keys[key]].append(label)
         # A variant that is named after its scheme needs no remark.
         if len(values) > 1 and any([value] != labels
                                    for value, labels in values.items()):

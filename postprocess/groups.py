@@ -22,8 +22,11 @@ NEUTRAL = {"run.seed",
            "run.watchdog", "run.step_timeout_s", "run.io_timeout_s",
            "run.audit", "model.recompute", "data.path", "data.prefetch",
            "data.decode_threads", "data.vocabulary", "checkpoint.every",
-           "checkpoint.keep", "checkpoint.resume", "checkpoint.best",
+           "checkpoint.keep", "checkpoint.best",
            "output.csv", "output.trace", "output.trace_steps"}
+START = "checkpoint.resume"
+# What the results of a run say that began from the model of another.
+WARM_START = "warm start: a new run from the model of "
 LIMIT = "run.virtual_limit_s"
 # Keys that must agree for evaluations to be comparable, with their defaults.
 EVALUATION = {"eval.on": None, "eval.model": None, "data.validation": None,
@@ -90,13 +93,32 @@ def with_interval(values, form, half_form=None):
     return f"{text} ± {half:{half_form or form}}"
 
 
+def start_of(run):
+    """What the run began from: none, or a checkpoint of another run, with -seed*
+    for any seed. Of a warm start the results tell it, also after a resume."""
+    start = str(run.provenance.get("start", ""))
+    if start.startswith(WARM_START):
+        start = start.removeprefix(WARM_START)
+    else:
+        start = run.input.get(START, "none")
+    return "none" if start == "auto" else \
+        re.sub(r"-seed\d+\b", "-seed*", start)
+
+
+def compared_keys(run):
+    """{key: value} of what decides the result of a run, but for the seed."""
+    return {START: start_of(run), **{
+        key: value for key, value in run.input.items()
+        if key not in NEUTRAL and key != START}}
+
+
 def value_of(run, by):
     """What the run is called in a comparison `by` a key; variant is its name
     without the seed, as jobs/sweep.sh names runs."""
     if by == "variant":
         value = re.sub(r"-seed\d+$", "", run.name)
     else:
-        value = run.input.get(by, "(unset)")
+        value = start_of(run) if by == START else run.input.get(by, "(unset)")
     return f"{value} (published)" if run.is_published else value
 
 
@@ -170,20 +192,20 @@ def grouped(runs, by):
 def refuse_pooling(first, run, by):
     """Exits with one line and 65 if an interval would cover different runs,
     which are alike in `by`."""
-    neutral = NEUTRAL
+    mine, theirs = compared_keys(first), compared_keys(run)
     if common_limit([first, run]):
-        neutral = NEUTRAL | {"run.steps"}
-    differing = [key for key in first.input.keys() | run.input.keys()
-                 if first.input.get(key) != run.input.get(key)
-                 and key not in neutral]
+        mine.pop("run.steps", None)
+        theirs.pop("run.steps", None)
+    differing = [key for key in mine.keys() | theirs.keys()
+                 if mine.get(key) != theirs.get(key)]
     if differing:
         # A key that only one run has follows from one that both have, such as
         # sync.scheme.
         key = min(differing, key=lambda key: (
-            key not in first.input or key not in run.input, key))
+            key not in mine or key not in theirs, key))
         raise RunError(BAD_INPUT, f"unlike runs: {key} is "
-                       f"{first.input.get(key, '(unset)')} in {first.label}, "
-                       f"{run.input.get(key, '(unset)')} in {run.label}: "
+                       f"{mine.get(key, '(unset)')} in {first.label}, "
+                       f"{theirs.get(key, '(unset)')} in {run.label}: "
                        f"--by {key} would compare them; with --by {by}, "
                        "name runs that are alike otherwise")
 

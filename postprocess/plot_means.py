@@ -3,6 +3,7 @@ group of runs: the mean over seeds with its 95% band. Where bands hide each
 other, each line also has a panel of its own, with its band.
 """
 import math
+from functools import reduce
 
 import numpy as np
 
@@ -17,15 +18,29 @@ MOST_IN_STACK = 2   # bands on top of each other,
 MOST_HIDDEN = 0.2   # share of the time in which there are more
 
 
+def common_rows(steps):
+    """The rows of each run that go together, by the steps of its evaluations:
+    equal steps. Runs may also end at other steps, earlier than planned: then
+    their last rows go together, too."""
+    rows = min(map(len, steps), default=0)
+    planned = [own[rows - 1] for own in steps if len(own) > rows]
+    if all(np.array_equal(own[:rows - 1], steps[0][:rows - 1]) and
+           own[rows - 1] <= min(planned, default=math.inf)
+           for own in steps if rows) and len(set(planned)) <= 1:
+        return [np.arange(rows)] * len(steps)
+    shared = reduce(np.intersect1d, steps)
+    return [np.flatnonzero(np.isin(own, shared)) for own in steps]
+
+
 def curve_of(runs, metric, clock):
     """{"y", "half", "time", "bytes"}: a value per evaluation that all the runs
     have, means over them; half is that of the 95% interval, NaN for one. And
     "runs", their number."""
-    rows = min((len(run.column("eval", metric)) for run in runs), default=0)
+    rows = common_rows([run.column("eval", "worker_steps") for run in runs])
 
     def mean_and_half(columns):
         points = [interval(values) for values in
-                  zip(*(column[:rows] for column in columns))]
+                  zip(*(column[own] for column, own in zip(columns, rows)))]
         return np.array(points).reshape(-1, 2).T
 
     y, half = mean_and_half([run.column("eval", metric) for run in runs])

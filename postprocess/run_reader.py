@@ -152,6 +152,21 @@ class Run:
         is_at_end = self.is_published or self.summary.get("finished") == 1
         return "finished" if is_at_end else "unfinished"
 
+    @property
+    def lacks_first_evaluations(self):
+        """Whether it went on from a checkpoint without the evaluations before
+        it: that of another run, or its own without its results."""
+        found = re.match(r"([\d.e+-]+)( epoch)?",
+                         self.input.get("eval.every", "0"))
+        steps = self.column("eval", "step")
+        if not found or not len(steps) or not self.provenance.get("restarts"):
+            return False
+        every = float(found[1])
+        # At most one evaluation was due by the first one recorded.
+        per_step = self.column("eval", "epoch")[0] / steps[0] if found[2] \
+            else 1
+        return 0 < every <= (steps[0] - 1) * per_step
+
     def has_virtual_time(self):
         """Whether a virtual clock ran (workers in one process)."""
         return bool(np.nan_to_num(self.last("train", "virtual_s", 0.0)) > 0)

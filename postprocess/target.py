@@ -90,16 +90,24 @@ class End(NamedTuple):
     is_reached: bool
 
 
+def was_there_before(run, target):
+    """Whether it reached the target at its first evaluation or at one before,
+    which is not recorded."""
+    return target.reached_at(run) == 0 and run.lacks_first_evaluations
+
+
 def ends(runs, target, amounts):
     """One End per run. `amounts` gives a run's amounts at its evaluations.
     Without them a run is left out: the clock or the counter is not in its
-    results."""
+    results. So is a run that was there before its first evaluation."""
     found = []
     for run in runs:
         values = amounts(run)
         row = target.reached_at(run)
         if run.has_diverged:
             found.append(End(math.inf, math.inf, False))
+        elif was_there_before(run, target):
+            continue
         elif len(values) and not np.isnan(values).all():
             if row is None:
                 found.append(End(float(values[-1]), float(values[-1]), False))
@@ -232,6 +240,10 @@ def remarks(groups, target):
     if unknown:
         yield (f"{len(unknown)} of {len(everyone)} runs have no evaluations: "
                "in no median")
+    before = sum(was_there_before(run, target) for run in everyone)
+    if before:
+        yield (f"{before} of {len(everyone)} runs had reached it at their first "
+               "evaluation, and those before are not recorded: in no median")
     if any(run.has_diverged for run in everyone):
         yield "runs that diverged never reach it"
     yield f"resolution: evaluations, {spacings(everyone)} steps apart at most"

@@ -3,7 +3,8 @@
 make_results.py FILE KEY=VALUE...: scheme, seed, workers, rows, evaluations (of
 the rows), metric and accuracy (its final value), digest, virtual_s per row or
 clock=wall for a run under MPI, ended=diverged, stopped or killed, loss (the
-last one), plus section.key=value for the echoed input.
+last one), restarts, from (the first row that was kept), start (as provenance has it),
+plus section.key=value for the echoed input.
 """
 import sys
 
@@ -31,6 +32,9 @@ def main(path, settings):
         virtual = float("nan")
     ended = settings.pop("ended", "finished")
     metric = settings.pop("metric", "accuracy")
+    first = int(settings.pop("from", "1"))
+    restarts = int(settings.pop("restarts", "0"))
+    start = settings.pop("start", "")
     num_evaluations = int(settings.pop("evaluations", rows))
     last_loss = settings.pop("loss", "nan" if ended == "diverged" else "")
     keys = {"run.name": "x", "run.seed": seed, "run.workers": str(workers),
@@ -64,7 +68,7 @@ def main(path, settings):
             final * count / max(rows, 1),
             "%" if metric in ("f1", "exact_match") else "1")}
         table(file, "eval", {
-            name: (values[:num_evaluations], unit)
+            name: (values[first - 1:num_evaluations], unit)
             for name, (values, unit) in evaluations.items()})
         table(file, "comm", {
             "step": when["step"], "worker_steps": when["worker_steps"],
@@ -84,6 +88,9 @@ def main(path, settings):
         provenance.attrs["input"] = text
         provenance.attrs["workers"] = workers
         provenance.attrs["data_digest"] = digest
+        provenance.attrs["restarts"] = restarts
+        if start:
+            provenance.attrs["start"] = start
         if ended != "killed":
             summary = file.create_group("summary")
             summary.attrs["ended"] = ended

@@ -126,6 +126,45 @@ expect "a scheme's own key in one mean" 65 \
 expect "a scheme before the keys it brings" 65 \
   'unlike runs: sync.scheme is local_sgd in local2, bsp in bsp2: --by' \
   post compare local2 bsp2 lr1 --by optimizer.lr
+# Runs from another run's model differ from those that began anew, unless each
+# began from its own seed's.
+warm="warm start: a new run from the model of runs"
+make_run cold checkpoint.resume=none seed=3
+make_run warm1 checkpoint.resume=runs/a-seed1 \
+  start="$warm/a-seed1/checkpoints/step-00000008 (scheme bsp, step 8)"
+make_run warm2 checkpoint.resume=auto seed=2 restarts=1 \
+  start="$warm/a-seed2/checkpoints/step-00000008 (scheme bsp, step 8)"
+make_run warm_asp checkpoint.resume=runs/a scheme=asp \
+  start="$warm/a/checkpoints/step-00000008 (scheme bsp, step 8)"
+expect "a warm start and cold ones in one mean" 65 \
+  '^error: unlike runs: checkpoint.resume is none in bsp2, runs/a-seed./checkpoints/step-00000008 .scheme bsp, step 8. in warm1: --by checkpoint.resume would' \
+  post compare bsp2 cold warm1
+expect "warm starts from each seed's own model" 0 'bsp +2 +1 2 ' post compare warm1 warm2
+expect "different starts of two groups" 0 \
+  'also different: checkpoint.resume = none in bsp; runs/a/.* .scheme bsp, step 8. in asp.note' \
+  post compare bsp2 cold warm_asp
+expect "groups by their starts" 0 '.none +2 +2 3 .*runs/a-seed./[^ ]* .scheme bsp, step 8. +1 +1 ' \
+  post compare bsp2 cold warm1 --by checkpoint.resume
+# Of a run that continues another, the evaluations before it are not known: that
+# 0.3 was reached at 30 steps does not say when.
+continued=(eval.every="10 steps" restarts=1)
+make_run late1 "${continued[@]}" checkpoint.resume=runs/a-seed1 from=3
+make_run late2 "${continued[@]}" checkpoint.resume=runs/a-seed2 seed=2 from=2
+make_run same2 eval.every="1 epochs" restarts=2 from=2
+make_run same3 "${continued[@]}" seed=3
+expect "a continued run" 65 'checkpoint.resume is none in same3, runs/a-seed. in late1' \
+  post compare same3 late1
+expect "a target that was reached before" 0 \
+  'bsp +2 of 2 +- +- +- +-.*2 of 2 runs had reached it at their first evaluation, and those before are not recorded: in no median.*verdict: no group reached .*; left out: bsp .reached before its evaluations' \
+  post compare late1 late2 --target accuracy=0.3
+expect "one that was not" 0 'bsp +2 of 2 +40 +8 ' \
+  post compare late1 late2 --target accuracy=0.8
+for name in same2 same3; do
+  expect "evaluations of a run's own" 0 'bsp +1 of 1 +20 +4 ' \
+    post compare $name --target accuracy=0.4
+done
+expect "also its first one" 0 'bsp +1 of 1 +20 ' \
+  post compare same2 --target accuracy=0.3
 make_run quiet scheme=bsp seed=2 output.csv=yes checkpoint.best=accuracy \
   run.stop_at=40 run.watchdog=no run.step_timeout_s=9 run.io_timeout_s=9 \
   run.audit=0 data.path=elsewhere data.decode_threads=2 run.cuda_graphs=no
@@ -355,6 +394,7 @@ EXCEPTIONS = {
     "run.target",        # ends the run earlier
     "run.on_nonfinite",  # may leave out gradients
     "model.weights",     # read at the start of a run only
+    "checkpoint.resume",  # so is another run's model
     "faults.kind", "faults.rank", "faults.stage", "faults.step"}  # may do harm
 ALSO_NEUTRAL = {"run.seed"}  # the runs of a group differ in it
 with open(sys.argv[1], encoding="utf-8") as file:

@@ -176,6 +176,30 @@ expect "and why" 0 \
   cat means.csv
 expect "on the clock of what is drawn" 0 '^sync.scheme,evaluation,virtual_s,' \
   cat means.csv
+# Means are over equal steps, also where a run lacks the first evaluations; at a
+# limit of time, runs may end at other steps.
+make_run late2 scheme=bsp seed=2 accuracy=0.7 from=3 restarts=1
+make_run late3 scheme=bsp seed=3 accuracy=0.5 from=2 restarts=1
+expect "means over equal steps" 0 '^$' post plot bsp1 late2 late3 \
+  --by sync.scheme -o equal.csv --data-only
+expect "means over equal steps, exact" 0 \
+  'half_95.bsp,0,30.0,3000.0,0.525[0-9]*,[0-9.]+.bsp,1,40.0,4000.0,0.7[0-9]*,[0-9.]+$' cat equal.csv
+expect "where runs end" 0 '^as it should be$' env \
+  PYTHONPATH="$source_dir/postprocess" "$python" - <<'PY'
+import numpy as np
+import plot_means
+for steps, expected in (
+        (([4, 8, 11], [4, 8, 12]), [[0, 1, 2]] * 2),
+        (([4, 8, 11], [4, 8, 12, 14]), [[0, 1, 2]] * 2),
+        (([4, 8, 12], [4, 8, 12, 14]), [[0, 1, 2]] * 2),
+        (([12], [4, 8, 12]), [[0], [2]]),
+        (([12, 14], [4, 8, 12]), [[0], [2]]),
+        (([10], [12]), [[0]] * 2),
+        (([8, 12], [4, 8]), [[0], [1]])):
+    rows = plot_means.common_rows([np.array(one) for one in steps])
+    assert [list(one) for one in rows] == expected, (steps, rows)
+print("as it should be")
+PY
 make_run going scheme=ssp seed=1 ended=killed
 expect "runs on their way" 0 '^$' post plot bsp1 going nan1 \
   --by sync.scheme -o means.svg
