@@ -6,12 +6,13 @@
 
 FILEs are written by `simulate --output=FILE.h5`; jobs/sweep.sh makes them from
 a sweep with `command = simulate` (inputs/scaling.sweep). There is a panel for
-each key in which the simulations of a scheme differ, such as run.workers,
+each key in which the simulations of every scheme differ, such as run.workers,
 network.mbit_s or stragglers.delay_ms, over its values. In a panel, the other
 keys have the values that most of the simulations have. Simulations of a scheme
-that differ in a word, such as sync.collective, have a line each; those that
-differ in the seed are averaged. The pale line is what the workers would do if
-they never waited.
+that differ in a word, such as sync.collective, or in a number that others do
+not vary, such as local_sgd.steps, have a line each; those that differ in the
+seed are averaged. The pale line is what the workers would do if they never
+waited.
 """
 import csv
 import os
@@ -22,14 +23,17 @@ import packages  # noqa: F401, says which package is missing
 import numpy as np
 
 from exit_codes import BAD_INPUT
+from groups import common_limit
 from run_reader import open_simulation
 from script import Parser, RunError, run_main, whole_file
 from styles import label_log_axis, plain, prepare, save, styles_of
 
-# Keys that are not what a simulation is about, or follow from sync.scheme.
-OTHER = ("run.name", "run.directory", "run.seed", "run.threads", "run.steps",
-         "run.epochs", "run.log_every", "run.virtual_limit_s", "eval.",
-         "checkpoint.", "output.", "sync.scheme")
+# Keys that do not change what a simulation is of, but for the seed,
+NEUTRAL = ("run.name", "run.directory", "run.seed", "run.threads",
+           "run.log_every", "checkpoint.", "output.")
+# and those that are not what it is about, or follow from sync.scheme.
+OTHER = (*NEUTRAL, "run.steps", "run.epochs", "run.virtual_limit_s", "eval.",
+         "sync.scheme")
 LABELS = {"run.workers": "workers",
           "network.mbit_s": "bandwidth of a link (Mbit/s)",
           "network.latency_us": "latency of a link (µs)",
@@ -46,54 +50,97 @@ def number(text):
         return None
 
 
+def by_scheme(runs):
+    """{scheme: its simulations}, in the order of the files."""
+    found = defaultdict(list)
+    for run in runs:
+        found[run.scheme].append(run)
+    return found
+
+
+def differing_keys(mine):
+    """The keys in which simulations of a scheme differ, in the order of the
+    inputs. A key that some lack is not used by them."""
+    every = dict.fromkeys(key for run in mine for key in run.input)
+    return [key for key in every if not key.startswith(OTHER)
+            and len({run.input.get(key) for run in mine}) > 1]
+
+
+def have_numbers(mine, key):
+    return None not in {number(run.input.get(key, "-")) for run in mine}
+
+
 def varied_keys(runs):
-    """Keys with a number, and not the same one, in the simulations of some
-    scheme. A key that some lack is not used by them."""
-    found = {}
-    for scheme in {run.scheme for run in runs}:
-        mine = [run for run in runs if run.scheme == scheme]
-        for key in mine[0].input:
-            values = {run.input.get(key) for run in mine}
-            if len(values) > 1 and not key.startswith(OTHER) and None not in \
-                    {number(value or "-") for value in values}:
-                found[key] = True
-    # In the order of the input.
-    return [key for key in runs[0].input if key in found]
+    """The keys that have a panel: those with a number, and not the same one, in
+    the simulations of each scheme that has such keys. Other numbers are of
+    variants, unless no key is in all schemes."""
+    found = [{key for key in differing_keys(mine) if have_numbers(mine, key)}
+             for mine in by_scheme(runs).values()]
+    found = [keys for keys in found if keys] or [set()]
+    shared = set.intersection(*found) or set.union(*found)
+    # In the order of the inputs.
+    every = dict.fromkeys(key for run in runs for key in run.input)
+    return [key for key in every if key in shared]
 
 
-def lines_of(runs):
-    """The name of each simulation's line: its scheme, with the words in which
-    simulations of the scheme differ."""
-    differing = {}
-    for scheme in {run.scheme for run in runs}:
-        mine = [run.input for run in runs if run.scheme == scheme]
-        differing[scheme] = [
-            key for key in mine[0] if not key.startswith(OTHER)
-            and number(mine[0][key]) is None
-            and len({keys.get(key) for keys in mine}) > 1]
-    return [" ".join([run.scheme, *(run.input.get(key, "-") for key in
-                                    differing[run.scheme])]) for run in runs]
+def lines_of(runs, keys):
+    """The name of each simulation's line: its scheme, with the words and numbers
+    in which simulations of the scheme differ beside the panels' keys."""
+    named = {scheme: [key for key in differing_keys(mine) if key not in keys
+                      or not have_numbers(mine, key)]
+             for scheme, mine in by_scheme(runs).items()}
+
+    def told(key, value):
+        return value if number(value) is None else \
+            f"{key.partition('.')[2]}={value}"
+
+    return [" ".join([run.scheme, *(told(key, run.input.get(key, "-"))
+                                    for key in named[run.scheme])])
+            for run in runs]
 
 
 def usual(runs, key):
-    return Counter(run.input[key] for run in runs).most_common(1)[0][0]
+    """The value that most of the simulations with this key have."""
+    return Counter(run.input[key] for run in runs
+                   if key in run.input).most_common(1)[0][0]
 
 
 def chosen(runs, key, keys):
     """The simulations of a panel, as indices."""
     others = {other: usual(runs, other) for other in keys if other != key}
     return [place for place, run in enumerate(runs)
-            if all(run.input.get(other) == value
-                   for other, value in others.items())]
+            if key in run.input and all(
+                run.input.get(other, value) == value
+                for other, value in others.items())]
+
+
+def refuse_unlike(runs, names, key, places):
+    """One line and exit 65 if a point would be a mean over simulations that
+    differ in more than their seed. A limit of time decides their steps."""
+    first_at = {}
+    for place in places:
+        run = runs[place]
+        value = run.input[key]
+        first = first_at.setdefault((names[place], value), run)
+        neutral = (*NEUTRAL, *["run.steps"] * bool(common_limit([first, run])))
+        for other in sorted(first.input.keys() | run.input.keys()):
+            mine, theirs = (one.input.get(other, "(unset)")
+                            for one in (first, run))
+            if mine != theirs and not other.startswith(neutral):
+                raise RunError(BAD_INPUT, f"unlike simulations: {other} is "
+                               f"{mine} in {first.path}, {theirs} in "
+                               f"{run.path}, both at {key} = {value} of "
+                               f"{names[place]}")
 
 
 def curves_of(runs, key, keys):
     """{line: [(value, samples per second, share of the time in which workers
     compute)]}, means over the seeds, and [(value, samples per second)] if they
     always did."""
-    names = lines_of(runs)
+    names, places = lines_of(runs, keys), chosen(runs, key, keys)
+    refuse_unlike(runs, names, key, places)
     curves, bounds = defaultdict(lambda: defaultdict(list)), defaultdict(float)
-    for place in chosen(runs, key, keys):
+    for place in places:
         run, value = runs[place], number(runs[place].input[key])
         busy_s = run.tables["workers"]["compute_s"].mean()
         curves[names[place]][value].append((
@@ -157,7 +204,7 @@ def draw_key(panels, curves, bounds, styles):
 
 def draw(runs, keys, path):
     plt = prepare()
-    schemes = dict(zip(lines_of(runs), (run.scheme for run in runs)))
+    schemes = dict(zip(lines_of(runs, keys), (run.scheme for run in runs)))
     styles = dict(zip(schemes, styles_of(list(schemes.values()))))
     names = [*schemes, "without waiting"]
     columns = 3 if len(keys) == 1 else min(5, len(names))

@@ -303,6 +303,59 @@ print("within," if box.x1 <= figure.bbox.x1 else (box, figure.bbox),
       *(text.get_text() for text in figure.legends[0].get_texts()))'
 expect "means of unlike data" 65 '^error: unlike data' \
   post plot bsp1 other --by sync.scheme -o no.png
+# Predictions: variants of a scheme that differ in a number have a line each, in
+# any order of the files, and a point is of one configuration.
+made() { # made NAME SAMPLES_PER_S KEY=VALUE...
+  "$python" - "$@" <<'PY'
+import sys
+import h5py
+name, rate, *pairs = sys.argv[1:]
+with h5py.File(name + ".h5", "w") as file:
+    file["workers/compute_s"] = [1.0, 1.0]
+    for key, value in (("samples_per_s", float(rate)), ("virtual_s", 2.0),
+                       ("samples", 2 * float(rate))):
+        file["summary/" + key] = value
+    file.create_group("provenance").attrs.update(
+        world="simulation", input="".join("[{}]\n{}\n".format(
+            *pair.split(".", 1)) for pair in pairs))
+PY
+}
+for workers in 2 4; do
+  made of_bsp-$workers ${workers}0 sync.scheme=bsp run.workers=$workers run.seed=1
+  for steps in 8 64; do
+    made of_local$steps-$workers $((workers * steps)) sync.scheme=local_sgd \
+      run.workers=$workers local_sgd.steps=$steps run.seed=1
+  done
+  made other_seed-$workers ${workers}2 sync.scheme=bsp run.workers=$workers run.seed=2
+done
+cat >lines.csv <<'END'
+run.workers,2.0,bsp,21.0
+run.workers,2.0,local_sgd steps=64,128.0
+run.workers,2.0,local_sgd steps=8,16.0
+run.workers,2.0,without waiting,256.0
+run.workers,4.0,bsp,41.0
+run.workers,4.0,local_sgd steps=64,256.0
+run.workers,4.0,local_sgd steps=8,32.0
+run.workers,4.0,without waiting,512.0
+END
+expect "lines of variants" 0 '^$' post scaling_plot of_bsp* of_local8* of_local64* \
+  other_seed* -o of.csv --data-only
+expect "lines of variants, exact" 0 '^$' diff lines.csv \
+  <(sed 1d of.csv | cut -d, -f1-4 | sort)
+expect "in another order" 0 '^$' post scaling_plot of_local64* of_local8* \
+  other_seed* of_bsp* -o of.csv --data-only
+expect "in another order, exact" 0 '^$' diff lines.csv \
+  <(sed 1d of.csv | cut -d, -f1-4 | sort)
+expect "their picture" 0 '^$' post scaling_plot of_* -o of.svg
+expect "their legend" 0 'steps=8.*steps=64|steps=64.*steps=8' \
+  grep -o 'local_sgd steps=[0-9]*' of.svg
+# With one scheme, both keys have panels; each panel is of one value of the other.
+expect "two keys of one scheme" 0 '^note: 1 of 4 simulations are in no panel' \
+  post scaling_plot of_local* -o of.csv --data-only
+made of_longer 99 sync.scheme=bsp run.workers=4 run.seed=1 run.steps=50
+expect "two lengths in one point" 65 \
+  '^error: unlike simulations: run.steps is \(unset\) in of_bsp-4.h5, 50 in of_longer.h5, both at run.workers = 4 of bsp$' \
+  post scaling_plot of_bsp* of_longer.h5 -o of.csv --data-only
 # Any column: by worker for one run, means for several, virtual time from /train.
 expect "a column" 0 '^$' post plot asp1 --column sync/staleness \
   --axis virtual_s -o column.csv --data-only
