@@ -94,8 +94,9 @@ def with_interval(values, form, half_form=None):
 
 
 def start_of(run):
-    """What the run began from: none, or a checkpoint of another run, with -seed*
-    for any seed. Of a warm start the results tell it, also after a resume."""
+    """What the run began from: none, or a checkpoint of another run, with
+    -seed* for any seed. Of a warm start the results tell it, also after a
+    resume."""
     start = str(run.provenance.get("start", ""))
     if start.startswith(WARM_START):
         start = start.removeprefix(WARM_START)

@@ -7,9 +7,11 @@ from functools import reduce
 
 import numpy as np
 
+from exit_codes import BAD_INPUT
 from groups import common_clock, grouped, interval, lacking, metric_of, \
     refuse_unlike, shown_metric
 from run_reader import METRICS, in_words
+from script import RunError
 from styles import TIMES, label_log_axis, legend_above, mark_divergence, \
     save, scheme_of, styles_of
 
@@ -24,9 +26,10 @@ def common_rows(steps):
     their last rows go together, too."""
     rows = min(map(len, steps), default=0)
     planned = [own[rows - 1] for own in steps if len(own) > rows]
-    if all(np.array_equal(own[:rows - 1], steps[0][:rows - 1]) and
-           own[rows - 1] <= min(planned, default=math.inf)
-           for own in steps if rows) and len(set(planned)) <= 1:
+    if (rows > 1 or not planned) and len(set(planned)) <= 1 and all(
+            np.array_equal(own[:rows - 1], steps[0][:rows - 1]) and
+            own[rows - 1] <= min(planned, default=math.inf)
+            for own in steps if rows):
         return [np.arange(rows)] * len(steps)
     shared = reduce(np.intersect1d, steps)
     return [np.flatnonzero(np.isin(own, shared)) for own in steps]
@@ -36,7 +39,15 @@ def curve_of(runs, metric, clock):
     """{"y", "half", "time", "bytes"}: a value per evaluation that all the runs
     have, means over them; half is that of the 95% interval, NaN for one. And
     "runs", their number."""
-    rows = common_rows([run.column("eval", "worker_steps") for run in runs])
+    steps = [run.column("eval", "worker_steps") for run in runs]
+    # Published runs were evaluated at about equal steps, not all of them known.
+    if any(run.is_published for run in runs):
+        rows = [np.arange(min(map(len, steps)))] * len(runs)
+    else:
+        rows = common_rows(steps)
+    if runs and not len(rows[0]):
+        raise RunError(BAD_INPUT, "unlike evaluations: none is at the same "
+                       f"step in {', '.join(run.label for run in runs)}")
 
     def mean_and_half(columns):
         points = [interval(values) for values in

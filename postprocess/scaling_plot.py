@@ -71,8 +71,8 @@ def have_numbers(mine, key):
 
 
 def varied_keys(runs):
-    """The keys that have a panel: those with a number, and not the same one, in
-    the simulations of each scheme that has such keys. Other numbers are of
+    """The keys that have a panel: those with a number, and not the same one,
+    in the simulations of each scheme that has such keys. Other numbers are of
     variants, unless no key is in all schemes."""
     found = [{key for key in differing_keys(mine) if have_numbers(mine, key)}
              for mine in by_scheme(runs).values()]
@@ -84,8 +84,9 @@ def varied_keys(runs):
 
 
 def lines_of(runs, keys):
-    """The name of each simulation's line: its scheme, with the words and numbers
-    in which simulations of the scheme differ beside the panels' keys."""
+    """The name of each simulation's line: its scheme, with the words and
+    numbers in which simulations of the scheme differ beside the panels' keys.
+    """
     named = {scheme: [key for key in differing_keys(mine) if key not in keys
                       or not have_numbers(mine, key)]
              for scheme, mine in by_scheme(runs).items()}

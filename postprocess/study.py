@@ -210,8 +210,8 @@ class Rule:
 
     def cells_in(self, nodes):
         """The cells that the expression names, and those with whose targets it
-        calculates: an infinite time alone is later than any other, but a sum or
-        a ratio with it says nothing."""
+        calculates: an infinite time alone is later than any other, but a sum
+        or a ratio with it says nothing."""
         def names_in(some):
             names = {node.id for node in some if isinstance(node, ast.Name)}
             return [cell for cell in self.cells if cell in names]

@@ -242,8 +242,9 @@ def remarks(groups, target):
                "in no median")
     before = sum(was_there_before(run, target) for run in everyone)
     if before:
-        yield (f"{before} of {len(everyone)} runs had reached it at their first "
-               "evaluation, and those before are not recorded: in no median")
+        yield (f"{before} of {len(everyone)} runs had reached it at their "
+               "first evaluation, and those before are not recorded: in no "
+               "median")
     if any(run.has_diverged for run in everyone):
         yield "runs that diverged never reach it"
     yield f"resolution: evaluations, {spacings(everyone)} steps apart at most"

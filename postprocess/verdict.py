@@ -92,10 +92,11 @@ def fastest(groups, target):
         if common_clock(everyone) == "virtual_s" else ("time s", "s")
     found = {label: ends(runs, target, AMOUNTS[clock])
              for label, runs in groups.items()}
-    left_out = {label: "reached before its evaluations" if any(
-        was_there_before(run, target) for run in groups[label])
+    left_out = {
+        label: "reached before its evaluations" if any(
+            was_there_before(run, target) for run in groups[label])
         else "without evaluations"
-                for label, times in found.items() if not times}
+        for label, times in found.items() if not times}
     found = {label: times for label, times in found.items() if times}
     medians = {label: Survival([(end.amount, end.is_reached)
                                 for end in times]).median()[0]

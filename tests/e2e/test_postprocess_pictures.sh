@@ -184,6 +184,20 @@ expect "means over equal steps" 0 '^$' post plot bsp1 late2 late3 \
   --by sync.scheme -o equal.csv --data-only
 expect "means over equal steps, exact" 0 \
   'half_95.bsp,0,30.0,3000.0,0.525[0-9]*,[0-9.]+.bsp,1,40.0,4000.0,0.7[0-9]*,[0-9.]+$' cat equal.csv
+make_run early4 scheme=bsp seed=4 rows=8 evaluations=1
+expect "no equal steps" 65 '^error: unlike evaluations: none is at the same step in late2, early4$' \
+  post plot late2 early4 --by sync.scheme -o no.csv --data-only
+expect "published runs" 0 '^\[15.0\]$' env PYTHONPATH="$source_dir/postprocess" "$python" -c '
+import plot_means
+from run_reader import open_runs
+runs = open_runs(["bsp1", "late2"])
+for run, time in zip(runs, (10, 20)):
+    run.is_published = True
+    run.tables["eval"]["worker_steps"][:] = time
+    run.tables["eval"]["time_s"] = run.tables["eval"]["time_s"][:1] * 0 + time
+    for name in run.tables["eval"]:
+        run.tables["eval"][name] = run.tables["eval"][name][:1]
+print(plot_means.curve_of(runs, "accuracy", "time_s")["time"].tolist())'
 expect "where runs end" 0 '^as it should be$' env \
   PYTHONPATH="$source_dir/postprocess" "$python" - <<'PY'
 import numpy as np
