@@ -173,10 +173,12 @@ __global__ void __launch_bounds__(kMmaThreads)
     MmaScores<Tile> scores = multiply_by_rows<Tile>(queries, keys);
     const MmaScores<Tile> dshares =
         multiply_by_rows<Tile>(douts, keys + Tile::kOtherElems);
+    // The bits of these keys are the lowest, also if kOthers is less than 64.
     const uint32_t drawn =
         kept != nullptr
-            ? kept[kept_place(place, sizes, place.tile, key / Tile::kOthers) +
-                   threadIdx.x]
+            ? kept[kept_place(place, sizes, place.tile, key / kMmaRows) +
+                   threadIdx.x] >>
+                  key % kMmaRows / 2
             : ~0u;
     for (int n = 0; n < MmaScores<Tile>::kCount; ++n)
       for (int i = 0; i < 4; ++i) {

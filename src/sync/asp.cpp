@@ -160,8 +160,9 @@ void Asp::check_counters() {
 // Also at a boundary, where the model has been gathered, so that a change takes
 // as long as anywhere else.
 void Asp::leave(double rate) {
-  exchange_.gather_replica(shard_.get(), Traffic::kPayload);
-  is_gathered_ = true;
+  const bool is_gathered = std::exchange(is_gathered_, true);
+  exchange_.gather_replica(is_gathered ? nullptr : shard_.get(),
+                           Traffic::kPayload);
   SchemeBase::leave(rate);
   await_pulled();
   Replica& mine = replica();
