@@ -81,6 +81,18 @@ void note_unstruck_fault(Log& log, const FaultOptions& faults) {
         faults.kind, faults.rank, faults.stage, faults.step);
 }
 
+void print_end(Session& session,
+               const RunDirectory& directory,
+               const std::string& trace,
+               ExitCode ending) {
+  Log& log = session.log();
+  if (session.rank() == 0 && fs::exists(directory.results()))
+    log.line("results   {}", directory.results().string());
+  if (!trace.empty()) log.line("trace     {}", trace);
+  if (ending == ExitCode::kStopped || ending == ExitCode::kInterrupted)
+    log.line("stopped: run the same command again to resume");
+}
+
 void print_banner(Session& session, const Engine& engine, const World& world) {
   const Options& options = engine.options;
   Log& log = session.log();
@@ -221,12 +233,7 @@ ExitCode train(Session& session,
   }
   if (ending == ExitCode::kDone)
     note_unstruck_fault(session.log(), engine->options.faults);
-  if (session.rank() == 0 && fs::exists(directory->results()))
-    session.log().line("results   {}", directory->results().string());
-  if (const std::string text = trace.description(); !text.empty())
-    session.log().line("trace     {}", text);
-  if (ending == ExitCode::kStopped || ending == ExitCode::kInterrupted)
-    session.log().line("stopped: run the same command again to resume");
+  print_end(session, *directory, trace.description(), ending);
   return ending;
 }
 

@@ -1,5 +1,6 @@
-// What concerns this process as a whole: who started it, and the settings of
-// its libraries. SPDX-License-Identifier: Apache-2.0
+// What concerns this process as a whole: who started it, and what its libraries
+// read from the environment.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace syncopate {

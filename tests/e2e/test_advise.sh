@@ -180,7 +180,7 @@ advise "no copies" --network.mbit_s=10000
 sed 's/^family = resnet/family = logistic/; /^depth/d; s/^height = 8/height = 32/
   s/^width = 8/width = 32/' small.ini >close.ini
 for rate in 300 500 600 700 900; do
-  words=(close.ini --run.workers=8 --network.latency_us=10 --network.mbit_s=$rate
+  words=(close.ini --run.workers=8 --network.latency_us=10 --network.mbit_s="$rate"
     --compute.step_s=0.01 --compute.update_s=0)
   expect_code 0 "$SYNCOPATE" advise "${words[@]}"
   fastest=$(sed -n '/^Other schemes/,/^$/p' out | awk '/scheme=/ { print $3; exit }')
