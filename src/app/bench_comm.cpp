@@ -64,7 +64,7 @@ CommBench comm_bench(const CommandLine& line) {
        by.empty() ? all_names<CollectiveAlgorithm>() : by) {
     const auto named = value_named<CollectiveAlgorithm>(word);
     if (!named)
-      fail(ExitCode::kUsage, "no collective \"{}\"; there are: {}", word,
+      fail(ExitCode::kBadInput, "no collective \"{}\"; there are: {}", word,
            names_of(CollectiveAlgorithm{}));
     bench.collectives.push_back(*named);
   }

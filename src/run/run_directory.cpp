@@ -109,7 +109,7 @@ bool RunDirectory::holds_a_run() const {
 fs::path RunDirectory::set_results_aside(const std::string& why,
                                          Log& log) const {
   const bool has_results = fs::exists(results());
-  const bool has_metrics = fs::exists(metrics());
+  const bool has_metrics = fs::is_regular_file(metrics());
   if (!has_results && !has_metrics) return {};
   int number = 1;
   const auto numbered = [&](const fs::path& file) {

@@ -155,9 +155,11 @@ void watch_guardian(pid_t guardian) {
 
 // --- the guardian ------------------------------------------------------------
 
-// Nobody has ended this process since its rank died, so perhaps no other rank
-// was left that could report it.
-[[noreturn]] void report_death(pid_t pid, int number) {
+// Once a rank has reported a death, hydra ends this process. If it has not, no
+// rank was left. Other launchers keep this process until it ends by itself, so
+// it cannot know, and its line might be a second one.
+void report_death_to_hydra(pid_t pid, int number) {
+  if (launcher < 0) return;
   last_line_size = static_cast<size_t>(std::snprintf(
       last_line, sizeof last_line,
       "error: rank %s (host %s, pid %d) was killed by signal %d "
@@ -165,8 +167,7 @@ void watch_guardian(pid_t guardian) {
       rank_by_launcher(), host_name(), pid, number, strsignal(number)));
   say(STDERR_FILENO, last_line, last_line_size);
   ::usleep(1000 * kForwardMs);
-  if (launcher >= 0) say(launcher, to_launcher, to_launcher_size);
-  _exit(static_cast<int>(ExitCode::kPeerLost));
+  say(launcher, to_launcher, to_launcher_size);
 }
 
 [[noreturn]] void guard(pid_t pid, int from_child, const sigset_t& mask) {
@@ -202,7 +203,7 @@ void watch_guardian(pid_t guardian) {
         // kills this process KillWait seconds after SIGTERM.
         for (int i = 0; i < kTicksToSpeak && last_passed_on != SIGTERM; ++i)
           ::usleep(1000 * kTickMs);
-        if (last_passed_on != SIGTERM) report_death(pid, number);
+        if (last_passed_on != SIGTERM) report_death_to_hydra(pid, number);
         _exit(static_cast<int>(ExitCode::kPeerLost));
       }
       is_stopped = WIFSTOPPED(status);

@@ -1,7 +1,7 @@
 // A small process between the launcher and a rank. When a rank dies by a
 // signal, launchers kill all others with SIGKILL at once and report that
 // signal; the guardian in between gives the others time to say which rank it
-// was, says so itself if nobody has ended the run by then, and makes the exit
+// was, says so itself if no rank was left (under hydra), and makes the exit
 // code 71. It also ends a rank that stays stopped. If the guardian itself is
 // killed, its rank says so in one line and ends with 71, which the launcher may
 // not pass on.

@@ -226,7 +226,7 @@ __global__ void shared_values_kernel(uint8_t* out, int64_t bytes) {
 }
 
 TEST_F(MemoryTest, SharedMemoryIsPoisonedBeforeEachBlock) {
-  for (const int64_t bytes : {1, 16, 1001, 48 * 1024, 163 * 1024}) {
+  for (const int64_t bytes : {1, 16, 1001, 48 * 1024, 99 * 1024}) {
     const auto out = array<uint8_t>(bytes * 3);
     launch(shared_values_kernel, 3, 1, bytes, *stream, out.data(), bytes);
     EXPECT_EQ(values(out),
@@ -247,8 +247,8 @@ TEST_F(MemoryDeathTest, AWriteBehindSharedMemory) {
 }
 
 TEST_F(MemoryDeathTest, AWriteFarBeforeSharedMemory) {
-  EXPECT_EXIT(launch(shared_store_kernel, 2, 4, 64, *stream, -170000),
-              kInternalExit, "170000 bytes before the 64 bytes of shared");
+  EXPECT_EXIT(launch(shared_store_kernel, 2, 4, 64, *stream, -104000),
+              kInternalExit, "104000 bytes before the 64 bytes of shared");
 }
 
 TEST_F(MemoryTest, AWriteBesideSharedMemoryIsReported) {
