@@ -55,6 +55,12 @@ void note_unused(Log& log, const Engine& engine, bool is_inproc) {
     log.line("unused    run.plans: plans are for a GPU");
   if (is_given("data.batch") && !options.data.batch_by_worker.empty())
     log.line("unused    data.batch: data.batch_by_worker replaces it");
+  const SchemeInfo& scheme = scheme_info(options.sync.scheme);
+  if (options.optimizer.lr_scale != LrScale::kNone &&
+      options.optimizer.lr_factor == "graph" && !scheme.uses_topology &&
+      !scheme.averages_gradients && !scheme.is_composite)
+    log.line("unused    optimizer.lr_factor: {} has no graph: {} count",
+             scheme.keyword, counted(engine.workers, "worker"));
   if (is_inproc) return;
   for (const char* limit : {"run.step_timeout_s", "run.io_timeout_s"})
     if (!options.run.watchdog && is_given(limit))

@@ -186,8 +186,9 @@ Keys batch_keys() {
        .place = &DataOptions::partition,
        .doc =
            "Which samples a worker sees. interleaved: N workers with batch B "
-           "see what one with N*B sees; random, contiguous: a fixed share; "
-           "sorted, by_class: a share of the labels (not for questions)."},
+           "see what one with N*B sees; random, contiguous: a fixed share, in "
+           "proportion to its batch; sorted: likewise, in the order of the "
+           "labels; by_class: whole classes (neither for questions)."},
       {.name = "data.validation",
        .place = &DataOptions::validation,
        .doc = "Training samples held out: a fraction if below 1, else their "

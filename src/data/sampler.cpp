@@ -25,13 +25,24 @@ constexpr uint64_t kStepStream = uint64_t{1} << 32;
 
 using Indices = std::vector<int64_t>;
 
-// Nearly equal blocks.
-std::vector<Indices> blocks(const Indices& order, int ranks) {
-  const int64_t n = std::ssize(order);
+// Blocks in proportion to the workers' batches, so that all end their epochs at
+// about the same step.
+std::vector<Indices> blocks(const Indices& order,
+                            const std::vector<int64_t>& batches) {
+  const int64_t n = std::ssize(order), ranks = std::ssize(batches);
+  const bool are_equal = std::ranges::count(batches, batches[0]) == ranks;
+  std::vector<double> until = {0};  // samples of a step
+  for (const int64_t batch : batches)
+    until.push_back(until.back() + static_cast<double>(batch));
+  const auto bound = [&](int64_t rank) {
+    return are_equal ? n * rank / ranks
+                     : static_cast<int64_t>(static_cast<double>(n) *
+                                            (until[rank] / until.back()));
+  };
   std::vector<Indices> shards;
-  for (int rank = 0; rank < ranks; ++rank)
-    shards.emplace_back(order.begin() + n * rank / ranks,
-                        order.begin() + n * (rank + 1) / ranks);
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    shards.emplace_back(order.begin() + bound(rank),
+                        order.begin() + bound(rank + 1));
   return shards;
 }
 
@@ -40,9 +51,10 @@ std::vector<Indices> blocks(const Indices& order, int ranks) {
 std::vector<Indices> make_shards(Partitioning partition,
                                  const SampleTable& set,
                                  const Indices& indices,
-                                 int ranks,
+                                 const std::vector<int64_t>& batches,
                                  uint64_t seed) {
   using enum Partitioning;
+  const int ranks = static_cast<int>(batches.size());
   const auto& label_of = set.label_of;
   if ((partition == kSorted || partition == kByClass) && !label_of)
     fail(ExitCode::kBadInput,
@@ -53,16 +65,16 @@ std::vector<Indices> make_shards(Partitioning partition,
     case kInterleaved:
       return {indices};
     case kContiguous:
-      return blocks(indices, ranks);
+      return blocks(indices, batches);
     case kRandom: {
       Indices shuffled = indices;
       shuffle(shuffled, Rng(seed, Purpose::kPartition, kShardStream));
-      return blocks(shuffled, ranks);
+      return blocks(shuffled, batches);
     }
     case kSorted: {
       Indices sorted = indices;
       std::ranges::stable_sort(sorted, {}, label_of);
-      return blocks(sorted, ranks);
+      return blocks(sorted, batches);
     }
     case kByClass: {
       if (set.classes < ranks)
@@ -284,7 +296,7 @@ Sampler::Sampler(const DataOptions& options,
   impl_->ranks = ranks;
   impl_->seed = seed;
   for (Indices& shard :
-       make_shards(options.partition, set, indices, ranks, seed))
+       make_shards(options.partition, set, indices, impl_->batch, seed))
     impl_->shards.push_back(numbers_of(std::move(shard)));
   impl_->cached = std::vector<Impl::Cached>(static_cast<size_t>(ranks));
   if (options.bucketing == Bucketing::kLength) impl_->lengths = set.lengths;

@@ -129,13 +129,14 @@ Keys optimizer_keys() {
        .place = &OptimizerOptions::lr_scale,
        .doc = "linear: lr * factor * batch / base_batch; sqrt: lr * "
               "sqrt(factor * batch / base_batch); none: lr. The batch is a "
-              "worker's, or the mean of data.batch_by_worker.",
+              "worker's (data.accumulate does not count), or the mean of "
+              "data.batch_by_worker.",
        .used_when = with_lr},
       {.name = "optimizer.lr_factor",
        .place = &OptimizerOptions::lr_factor,
        .doc = "Factor of the scaling: the number of workers, the number "
-              "of a worker's neighbours including itself, or a given "
-              "number.",
+              "of a worker's neighbours including itself (without a graph: the "
+              "number of workers), or a given number.",
        .form = {"world, graph or a number > 0", is_lr_factor},
        .used_when = with_scale},
       {.name = "optimizer.base_batch",

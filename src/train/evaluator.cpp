@@ -41,11 +41,13 @@ EvaluatedModel::EvaluatedModel(const Engine& engine)
               engine.model->buffers().num_elems()) {}
 
 // Takes the exact average over eval.recompute_batches batches of the training
-// set, without augmentation.
+// set, without augmentation. Starts from zeros, because what is not finite
+// would stay in the average.
 void EvaluatedModel::prepare(const Engine& engine) {
   if (engine.options.eval.batchnorm == EvalStatistics::kRunning ||
       buffers.empty())
     return;
+  buffers.assign(std::vector<float>(buffers.size()));
   const int64_t size = engine.options.data.batch;
   const int64_t count = std::min(engine.options.eval.recompute_batches,
                                  std::ssize(engine.split.train) / size);

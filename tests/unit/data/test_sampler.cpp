@@ -302,6 +302,21 @@ TEST_P(Shards, ByClassHoldsWholeClasses) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Shards, ::testing::Values(2, 3, 4));
 
+// Shares in proportion to the batches, so that an epoch is a pass of all
+// workers together.
+TEST(Sampler, FixedSharesFollowUnequalBatches) {
+  const ImageSet set = make_set(96, 6);
+  for (const Partitioning partition : {kRandom, kContiguous, kSorted}) {
+    DataOptions options = make_options(partition, 4);
+    options.batch_by_worker = {12, 4, 8};
+    const Sampler sampler = make_sampler(options, set, 3);
+    EXPECT_EQ(sampler.batches_per_epoch(), 4);
+    EXPECT_EQ(std::ssize(shard_of(sampler, 0)), 48);
+    EXPECT_EQ(std::ssize(shard_of(sampler, 1)), 16);
+    EXPECT_EQ(std::ssize(shard_of(sampler, 2)), 32);
+  }
+}
+
 void expect_refused(const std::string& line, const auto& action) {
   expect_error(ExitCode::kBadInput, line, action);
 }
