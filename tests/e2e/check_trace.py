@@ -74,6 +74,8 @@ with h5py.File(results_path) as file:
     if "comm" in file:
         exposed = file["comm/exposed_s"][...].sum(axis=0)
         compute = file["comm/compute_s"][...].sum(axis=0)
+        if file["comm/bytes_sent"][...].sum() > 0 and not ends["s"]:
+            wrong.append("messages were sent, and there is no arrow")
     else:
         exposed = file["workers/exposed_s"][...]
         compute = file["workers/compute_s"][...]

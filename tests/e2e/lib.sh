@@ -74,6 +74,15 @@ train_three() {
     "${workers[@]}" --run.name="$3" "${@:4}"
 }
 
+# resumed NAME STEP...: runs/NAME went on from these checkpoints.
+resumed() {
+  local step
+  for step in "${@:2}"; do
+    grep -q "^resumed from .*(step $step)" "runs/$1/log.txt" ||
+      fail "$1 was not resumed at step $step"
+  done
+}
+
 python() { "${PYTHON:-/usr/bin/python3}" "$@"; }
 
 # Sets $source_dir and $PYTHON, which has h5py and matplotlib; skips the test if

@@ -14,6 +14,8 @@ import pathlib
 import subprocess
 import sys
 
+import h5py
+
 import compare_runs
 import random_runs
 
@@ -181,6 +183,10 @@ def compare(base, stops, words):
         part = train("parts", f"--run.stop_at={stop}")
         if part.returncode != 0:
             return f"exit code {part.returncode} to {stop}: {part.stderr}"
+    with h5py.File("runs/parts/results.h5") as file:
+        restarts = int(file["provenance"].attrs["restarts"])
+    if restarts != len(stops):
+        return f"resumed {restarts} times, not {len(stops)}"
     found = compare_runs.differences(pathlib.Path("runs/whole"),
                                      pathlib.Path("runs/parts"), False,
                                      {"time_s"})

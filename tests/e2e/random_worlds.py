@@ -33,7 +33,9 @@ class Draw(random_resumes.Draw):
                 self.keys.pop(key)
         self.keys.pop("run.workers")
         if self.keys.pop("data.batch_by_worker", None):
-            self.set("data.batch_by_worker", self.by_worker(range(1, 6)))
+            self.set("data.batch_by_worker", self.by_worker(range(2, 6)))
+        if self.keys.get("data.batch") == 1:  # BatchNorm refuses it
+            self.set("data.batch", 2)
         if self.keys.get("sync.collective") == "native":
             self.set("sync.collective", "butterfly")
         if "topology.kind" in self.keys:  # those of any number of workers

@@ -310,6 +310,7 @@ code=0
 wait $pid || code=$?
 ((code == 130)) || fail "the second Ctrl-C: exit $code"
 ! grep -q '^eval' long.out || fail "it was not in an evaluation"
+[[ -z $(ls runs/long/checkpoints) ]] || fail "the second Ctrl-C saved"
 
 echo "sbatch from another folder"
 for job in train multi_gpu hetjob sweep; do

@@ -81,6 +81,7 @@ one_line "new/train: no such folder"
 expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder-cut --run.stop_at=35
 expect_code 0 "$SYNCOPATE" train images.ini --run.name=folder-cut \
   --data.decode_threads=1 --data.prefetch=0
+resumed folder-cut 35
 python "$here/compare_runs.py" runs/folder runs/folder-cut ||
   fail "a resumed run on JPEGs differs"
 
@@ -127,6 +128,7 @@ expect_code 66 "$SYNCOPATE" train ready.ini --run.name=lean --data.path=lean
 one_line "lean/train.images"
 expect_code 0 "$SYNCOPATE" train ready.ini --run.name=ready-cut --run.stop_at=35
 expect_code 0 "$SYNCOPATE" train ready.ini --run.name=ready-cut --data.decode_threads=5
+resumed ready-cut 35
 python "$here/compare_runs.py" runs/ready runs/ready-cut ||
   fail "a resumed run on prepared images differs"
 # The same model on the same images, through both kinds: rounding to bytes.

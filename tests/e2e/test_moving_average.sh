@@ -75,6 +75,7 @@ for scheme in bsp local_sgd; do
     fail "$scheme: the worlds differ"
   train_three 0 process $scheme-cut "${keys[@]}" "${every[@]}" --run.stop_at=7
   train_three 0 process $scheme-cut "${keys[@]}" "${every[@]}"
+  resumed $scheme-cut 7
   python "$here/compare_runs.py" --virtual runs/$scheme runs/$scheme-cut ||
     fail "$scheme: a resumed run differs"
 done
@@ -121,6 +122,29 @@ train_three 0 process grown "${ema[@]}" --run.stop_at=8
 expect_code 0 "$SYNCOPATE" train tiny.ini "${ema[@]}" --run.workers=2 \
   --run.name=grown
 evaluated grown
+# The moving average is due at even steps, so that of step 13 is still the mean.
+keys=("${ema[@]}" --sync.scheme=local_sgd --local_sgd.steps=5)
+train_three 0 process mean "${keys[@]}" --run.stop_at=8
+expect_code 0 "$SYNCOPATE" train tiny.ini "${keys[@]}" --run.workers=2 \
+  --run.name=mean --run.stop_at=13
+python - <<'PY' || fail "another number of workers: not the mean of the averages"
+import h5py, numpy as np
+
+def average(step, worker):
+    found = {}
+    for name in ("replica", f"worker-{worker:04d}"):
+        with h5py.File(f"runs/mean/checkpoints/step-{step:08d}/{name}.h5") as file:
+            if "ema/parameters" in file:
+                file["ema/parameters"].visititems(lambda key, item: found.update(
+                    {key: item[...]}) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+old, new = [average(8, worker) for worker in range(3)], average(13, 1)
+assert new and new.keys() == old[0].keys()
+for key, value in new.items():
+    np.testing.assert_allclose(value, np.mean([one[key] for one in old], 0),
+                               rtol=1e-4, atol=1e-6)
+PY
 
 # A file for other programs, and a run from it.
 expect_code 0 "$SYNCOPATE" export runs/local_sgd -o ema.safetensors --replica=ema

@@ -106,6 +106,7 @@ small whole "${noisy[@]}" --compute.law=lognormal
 for stop in 4 8 12; do
   small cut "${noisy[@]}" --compute.law=lognormal --run.stop_at=$stop
 done
+resumed cut 4 8
 python "$here/compare_runs.py" --virtual runs/whole runs/cut ||
   fail "a run that was cut differs"
 small gamma "${noisy[@]}" --compute.law=gamma

@@ -29,6 +29,7 @@ grep -q "^normalization $(constants runs/held)$" runs/held/log.txt ||
 # the input holds out.
 expect_code 0 "$SYNCOPATE" train auto.ini "${held[@]}" --run.name=cut --run.stop_at=7
 expect_code 0 "$SYNCOPATE" train auto.ini "${held[@]}" --run.name=cut
+resumed cut 7
 python "$here/compare_runs.py" runs/held runs/cut || fail "resumed differently"
 [[ $(constants runs/cut) == "$(constants runs/held)" ]] || fail "other constants"
 expect_code 0 "$SYNCOPATE" evaluate auto.ini "${held[@]}" --checkpoint=runs/held

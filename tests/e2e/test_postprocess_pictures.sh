@@ -299,6 +299,34 @@ crosses = [each.get_xydata().tolist() for each in bytes_panel(
 assert crosses == [[[6, 3]]], crosses
 print("as it should be")
 PY
+# What was recorded is drawn: slices, and an arrow from a send to its receive.
+cat >trace.json <<'JSON'
+{"otherData": {"scheme": "bsp", "clock": "virtual"},
+"traceEvents": [
+{"pid": 0, "tid": 1, "ph": "X", "ts": 0, "dur": 600000000, "name": "step", "args": {"step": 1}},
+{"pid": 0, "tid": 2, "ph": "X", "ts": 600000000, "dur": 400000000, "name": "wait", "args": {"step": 1}},
+{"pid": 0, "tid": 3, "ph": "X", "ts": 500000000, "dur": 100000000, "name": "bucket 0", "args": {"step": 1}},
+{"pid": 0, "tid": 3, "ph": "s", "id": "a", "ts": 500000000},
+{"pid": 1, "tid": 103, "ph": "X", "ts": 600000000, "dur": 200000000, "name": "bucket 0", "args": {"step": 1}},
+{"pid": 1, "tid": 103, "ph": "f", "id": "a", "ts": 700000000}
+]}
+JSON
+expect "its slices, each worker under the one before, and its arrow" 0 \
+  "^\{'compute': \[\[0, 0.0, 600\]\], 'communication': \[\[500, 0.47, 100\], \[600, 1.47, 200\]\], 'blocked': \[\[600, 0.0, 400\]\]\} \[500, 0.66, 700, 1.66\]$" \
+  env PYTHONPATH="$source_dir/postprocess" "$python" -c '
+import timeline
+from matplotlib.colors import to_rgba
+panel = timeline.figure_of(timeline.read_trace("trace.json"), (0, 1000), [0, 1]).axes[0]
+found = {}
+for name, colour in timeline.COLOURS.items():
+    for each in panel.collections:
+        if len(each.get_facecolor()) and tuple(each.get_facecolor()[0]) == to_rgba(colour):
+            found.setdefault(name.split()[0], []).extend(
+                [round(box.x0), round(box.y0, 2), round(box.width)]
+                for box in (path.get_extents() for path in each.get_paths()))
+(begin, end), = (arrow._posA_posB for arrow in panel.patches)
+print(found, [round(begin[0]), round(begin[1], 2), round(end[0]), round(end[1], 2)])'
+
 # A tick at the end of the time axis has all of its label.
 cat >trace.json <<'JSON'
 {"otherData": {"scheme": "bsp", "clock": "virtual"},

@@ -35,6 +35,7 @@ for network in bert deepfm; do
     train $network "$name" "$@"
     train $network "$name-cut" "$@" --run.stop_at=4
     train $network "$name-cut" "$@"
+    resumed "$name-cut" 4
     equal+=("runs/$name" "runs/$name-cut")
   done
 done
@@ -73,6 +74,7 @@ few=$(sent few) whole=$(sent whole)
 train deepfm lazy --run.workers=4 --optimizer.embedding=lazy
 train deepfm lazy-cut --run.workers=4 --optimizer.embedding=lazy --run.stop_at=3
 train deepfm lazy-cut --run.workers=4 --optimizer.embedding=lazy
+resumed lazy-cut 3
 equal+=(runs/lazy runs/lazy-cut)
 python "$here/compare_states.py" --pairs "${equal[@]}" ||
   fail "a resumed run, MPI or model.recompute changes the bits"

@@ -7,5 +7,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export SYNCOPATE MPIEXEC OMP_NUM_THREADS=1
 count=13 # each scheme once
 [[ ${EXHAUSTIVE:-0} == 0 ]] || count=500
-python "$here/random_worlds.py" "${RANDOM_FIRST:-1}" $count || fail "see above"
+set -o pipefail
+python "$here/random_worlds.py" "${RANDOM_FIRST:-1}" $count | tee said || fail "see above"
+[[ -n ${EXHAUSTIVE:-} || -n ${RANDOM_FIRST:-} ]] || grep -q '13 inputs equal' said ||
+  fail "a scheme was refused"
 finish

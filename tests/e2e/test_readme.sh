@@ -53,6 +53,7 @@ sed -n '/^## The schemes/,/^## Train/p' "$root/README.md" | grep '^| `' |
 cmp -s schemes table || fail "the table of schemes: $(diff schemes table)"
 expect_code 0 "$SYNCOPATE" help
 sed -n 's/^  syncopate \([a-z]*\) .*/\1/p' out | sort -u | grep -v help >commands
+(($(wc -l <commands) >= 12)) || fail "help lists $(wc -l <commands) commands"
 while read -r command; do
   grep -qE "^\| .*\`$command( |\`)" "$root/README.md" ||
     fail "README.md has no command $command"
@@ -85,7 +86,7 @@ import re, sys
 line = sys.stdin.read()
 loss = [float(v) for v in re.findall(r"loss (\S+)", line)]
 accuracy = [float(v) for v in re.findall(r"accuracy (\S+)", line)]
-near = abs(loss[0] - loss[1]) < 0.1 and abs(accuracy[0] - accuracy[1]) < 0.05
+near = abs(loss[0] - loss[1]) < 0.02 and abs(accuracy[0] - accuracy[1]) < 0.02
 sys.exit(not near)' || fail "train prints $(cat is), README.md $(cat says)"
 done
 

@@ -60,6 +60,7 @@ left_at=$(basename runs/rounds/checkpoints/step-*)
 
 expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2 --run.name=term
 expect_code 0 "$SYNCOPATE" train tiny.ini "${long[@]}" --run.workers=2 --run.name=whole
+grep -q '^resumed from' runs/term/log.txt || fail "not resumed"
 python "$here/compare_runs.py" runs/whole runs/term || fail "the resumed run differs"
 
 sed 's/^threads = 1/threads = 1\ntime_limit_s = 1/' tiny.ini >limit.ini

@@ -135,6 +135,7 @@ done
 small whole 4 "${elastic[@]}" "${quick[@]}" --network.latency_us=1000 \
   --eval.every="13 steps" \
   --stragglers.episodes=$episodes
+resumed cut 13 39
 python "$here/compare_runs.py" --virtual runs/whole runs/cut ||
   fail "a run that was cut in an episode differs"
 

@@ -31,6 +31,7 @@ expect_code 0 "$SYNCOPATE" train tiny.ini --run.workers=3 --run.name=both \
 # shellcheck disable=SC2046
 expect_code 0 $(ranks 3) "$SYNCOPATE" train tiny.ini --run.name=both \
   --bsp.batchnorm=averaged --sync.bucket_mb=0.1
+resumed both 11
 python "$here/compare_runs.py" --replica-only runs/in3 runs/both ||
   fail "a run that changed worlds differs"
 

@@ -66,6 +66,11 @@ case_of() {
   ((lines == 1)) || complain "$lines lines of error"
   grep -Eq "^error: rank $rank \(host [^,]+, pid [0-9]+\) $word at step [0-9]+, stage $stage, last operation \"" \
     "$work/$name.err" || complain "it is not named"
+  # The last row was printed shortly before the fault, the line is the last word.
+  local took most=10
+  took=$(($(stat -c %Y "$work/$name.err") - $(stat -c %Y "$work/$name.out")))
+  [[ $kind == kill ]] || most=18
+  ((took <= most)) || complain "named after $took s"
   local report=$work/runs/$name/hang-report.txt
   [[ $(grep -c 'last operations (begin' "$report" 2>/dev/null) == 3 ]] ||
     complain "no report of three ranks"

@@ -70,8 +70,8 @@ END
     echo "FAIL: an alarm while storage stalled for $1 s"
     cat "$work/err"
     rc=1
-  elif ! grep -q '^note: rank 0: waiting for storage' "$work/err"; then
-    echo "FAIL: nobody said that storage stalls"
+  elif [[ $(grep -c '^note: rank 0: waiting for storage' "$work/err") != 1 ]]; then
+    echo "FAIL: not one note that storage stalls"
     cat "$work/err"
     rc=1
   fi

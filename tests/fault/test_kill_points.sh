@@ -27,8 +27,11 @@ strike() {
     echo "$workers workers, killed at $name $k: $(cat "$run/verify")"
     return 1
   fi
-  "$driver" save "$run/d" "$workers" 3 >/dev/null &&
-    "$driver" verify "$run/d" "$workers" 3 >/dev/null
+  { "$driver" save "$run/d" "$workers" 3 &&
+    "$driver" verify "$run/d" "$workers" 3; } >"$run/verify" 2>&1 || {
+    echo "$workers workers, killed at $name $k, then: $(cat "$run/verify")"
+    return 1
+  }
   rm -rf "$run"
 }
 
