@@ -159,7 +159,7 @@ StepCost WorkerStep::take(const StepPlan& plan) {
     cost_.compute_s = replay(plan.step);
   } else {
     cost_.compute_s += read_s;
-    scheme_->abandons_step();
+    scheme_->abandons_step();  // update() knows the answer
   }
 
   enter(Stage::kCollective, plan.step);

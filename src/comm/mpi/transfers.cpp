@@ -262,6 +262,7 @@ bool Transfers::serve(Operation& listener) {
         std::ranges::find(senders, from) != senders.end())
       continue;
     senders.push_back(from);
+    if (!first->arrival->done) continue;
     std::vector<std::unique_ptr<Stray>*> pieces;
     for (auto& piece : strays_) {
       if (piece->from != from || piece->tag != tag) continue;
