@@ -9,7 +9,8 @@ namespace syncopate {
 namespace {
 
 constexpr std::string_view kUnknownToVersion1 = "since_start/best";
-constexpr std::string_view kYoungerThanVersion2 = "links/taken_until_s";
+constexpr std::string_view kYoungerThanVersion2[] = {"links/taken_until_s",
+                                                     "esync/is_open"};
 
 // CHOCO stored s = sum_j w_ij xhat_j in addition to xhat, but uses only their
 // difference.
@@ -89,7 +90,8 @@ bool is_unknown_to_version_1(std::string_view name) {
 }
 
 bool is_younger_than_version_2(std::string_view name) {
-  return name == kYoungerThanVersion2;
+  return std::ranges::find(kYoungerThanVersion2, name) !=
+         std::end(kYoungerThanVersion2);
 }
 
 }  // namespace syncopate

@@ -26,14 +26,17 @@ bool is_of_model(const std::string& name) {
       name, {"parameters", "buffers", "momentum", "m", "v", "adam_steps"});
 }
 // State of which the mean over the workers is kept: what feeds back that which
-// was not sent, and the moving average of the model.
+// was not sent, the moving average of the model, and what the workers of esync
+// have come to in an open round.
 bool is_averaged(const std::string& name) {
-  return begins_with_any(name, {"residual", "error", "ema"});
+  return begins_with_any(
+      name, {"residual", "error", "ema", "esync/local", "esync/local_buffers"});
 }
 // State that belongs to all workers together and suits any number of them.
 bool is_common(const std::string& name) {
-  return begins_with_any(name, {"centre", "round_start", "outer_velocity",
-                                "power_sgd_q", "steps_in_round"});
+  return begins_with_any(
+      name, {"centre", "round_start", "outer_velocity", "power_sgd_q",
+             "steps_in_round", "esync/is_open"});
 }
 
 }  // namespace

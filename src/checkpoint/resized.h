@@ -2,7 +2,8 @@
 //
 // Shared state is unchanged. State that each worker had for itself becomes:
 //
-//   model, residuals, errors, ema   the mean over the workers
+//   model, residuals, errors, ema,
+//   esync's replicas in a round     the mean over the workers
 //   momentum, m, v                  likewise; a server's slices are joined
 //   steps, pushes                   worker_steps / M; a shard's updates: all
 //   totals of the recorder, and

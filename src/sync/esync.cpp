@@ -14,10 +14,13 @@
 // flight while the next step runs, and "ready" abandons that step and discards
 // its gradient. A step that completes before the answer arrives counts.
 //
-// At a boundary all workers end the round together if any of them has taken a
-// step in it. No worker knows who is waiting in an aggregation for whom, so
-// each aggregation begins with a count of local steps and of workers at the
-// boundary: those at the boundary take part in aggregations until all are
+// A round goes on over boundaries, where w_t is evaluated and saved as the
+// model, the workers' own parameters beside it; the last step of the run ends
+// it. The clocks of the workers at a boundary are not those of one moment, so
+// from the first worker there to the last the state server decides nothing:
+// whoever asks then asks again in the next segment. No worker knows who waits
+// for an average and who is at the boundary, so all count both: those who wait
+// get their average if all do, and those at the boundary count until all are
 // there.
 #include <cstring>
 
@@ -50,29 +53,50 @@ struct Letter {
   int64_t kind, round, local_steps;
   double step_s;
 };
+enum Answer : int64_t { kAnotherStep, kReady, kAskAgain };
 
 class Esync final : public SchemeBase {
  public:
   explicit Esync(const SchemeParts& parts);
+  void enter() override;
   void begin(const Segment& segment) override;
   StepPlan next(const Word& mine) override;
   bool abandons_step() override;
   void update(const StepPlan& plan) override;
   void end_step(const StepPlan& plan) override;
   void quiesce() override;
+  void leave(double rate) override;
+  void finish(RunEnd end) override;
+  void evaluation_model(EvalModel which,
+                        std::span<float> parameters,
+                        std::span<float> buffers) override;
   void visit_state(StateVisitor& visitor) override;
   std::vector<SeriesInfo> series() const override;
   std::vector<double> take_series() override;
 
  private:
-  enum class At { kStep, kBoundary };
   void serve(Endpoint& endpoint);  // rank 0
   void tell(int kind);
   void ask();         // the answer will be in answer_
   bool has_answer();  // in answer_; nothing is pending then
   void wait_for_answer();
-  bool aggregate(At at);  // returns whether all are at the boundary
   void start_round();
+  bool average_if_all_wait(bool is_in_step);  // returns whether it has
+  void end_round();
+  void visit_open_round(StateVisitor& visitor);
+  // How many workers wait for the average, are at the boundary, and have taken
+  // local steps in this round.
+  struct Count {
+    double waiting, at_boundary, with_steps;
+  };
+  Count count(bool is_at_boundary);
+  bool averages_buffers() const {
+    return parts_.sync.esync.batchnorm == Statistics::kAveraged;
+  }
+  // Of w_t.
+  const DeviceVector<float>& buffers() {
+    return averages_buffers() ? anchor_buffers_ : replica().buffers;
+  }
 
   // Resolves esync.epsilon_steps = auto for this world.
   static double epsilon_steps(const SchemeParts& parts);
@@ -80,15 +104,20 @@ class Esync final : public SchemeBase {
   bool waits_for_answer_;
   StateServer server_;  // of no workers, except on rank 0
   Task service_;
-  DeviceVector<float> anchor_;  // w_t
+  DeviceVector<float> anchor_;          // w_t
+  DeviceVector<float> anchor_buffers_;  // empty: not averaged
   int64_t round_ = 0, local_steps_ = 0;
-  bool is_open_ = false, has_begun_round_ = false;
+  // At a boundary: whether any worker has taken a local step in this round.
+  int64_t is_open_ = 0;
+  int64_t from_ = 0;  // worker_steps at the last boundary
+  bool is_in_segment_ = false, is_first_of_segment_ = false;
+  bool has_begun_round_ = false;
   Time step_began_ = 0;
   double step_s_ = 0;
-  Time available_at_ = 0;  // when a boundary's aggregation is complete
-  Request question_;       // in flight; null: none
-  int64_t answer_ = 0;     // 1: ready
-  bool is_ready_ = false, is_abandoned_ = false;
+  Request question_;                     // in flight; null: none
+  int64_t answer_ = 0;                   // the last
+  bool waits_ = false;                   // for the average
+  bool is_abandoned_ = false;            // this step
   int64_t last_local_steps_ = 0;         // of the previous round
   double waited_s_ = 0, abandoned_ = 0;  // since the last row
 };
@@ -102,7 +131,9 @@ Esync::Esync(const SchemeParts& parts)
       server_(parts.endpoint.rank() == 0 ? parts.endpoint.size() : 0,
               parts.sync.esync.epsilon_s,
               epsilon_steps(parts)),
-      anchor_(make_range(parts.replica.parameters.size())) {}
+      anchor_(make_range(parts.replica.parameters.size())),
+      anchor_buffers_(
+          make_range(averages_buffers() ? parts.replica.buffers.size() : 0)) {}
 
 double Esync::epsilon_steps(const SchemeParts& parts) {
   const std::string& epsilon = parts.sync.esync.epsilon_steps;
@@ -122,8 +153,12 @@ void Esync::serve(Endpoint& endpoint) {
     if (letter.kind == kEnd) ++num_ended;
     if (letter.kind == kReset) server_.reset(message.from, letter.round, now);
     if (letter.kind != kQuery) continue;
-    const int64_t answer =
-        server_.query(message.from, letter.local_steps, letter.step_s, now);
+    int64_t answer = kAskAgain;
+    if (num_ended == 0)
+      answer =
+          server_.query(message.from, letter.local_steps, letter.step_s, now)
+              ? kReady
+              : kAnotherStep;
     endpoint.wait(endpoint.isend({&answer, sizeof answer}, message.from,
                                  kAnswer, Traffic::kControl));
   }
@@ -138,6 +173,7 @@ void Esync::tell(int kind) {
 void Esync::ask() {
   question_ = endpoint().irecv({&answer_, sizeof answer_}, 0, kAnswer);
   tell(kQuery);
+  if (waits_for_answer_) exposed("state server", [&] { wait_for_answer(); });
 }
 
 bool Esync::has_answer() {
@@ -147,21 +183,28 @@ bool Esync::has_answer() {
 }
 
 void Esync::wait_for_answer() {
-  if (!question_) return;
-  endpoint().wait(question_);
-  question_ = nullptr;
-  is_ready_ = answer_ == 1;
+  if (question_) endpoint().wait(std::exchange(question_, nullptr));
 }
 
 // --- a round -----------------------------------------------------------------
 
+void Esync::enter() {
+  combine(context(), anchor_, {{1, replica().parameters}});
+  if (averages_buffers())
+    combine(context(), anchor_buffers_, {{1, replica().buffers}});
+}
+
 void Esync::begin(const Segment& segment) {
   SchemeBase::begin(segment);
-  is_open_ = true;
-  combine(context(), anchor_, {{1, replica().parameters}});
-  has_begun_round_ = false;
+  from_ = segment.from;
+  is_in_segment_ = is_first_of_segment_ = true;
+  if (is_open_ == 0) {
+    enter();
+    has_begun_round_ = false;
+  }
   if (rank() != 0) return;
-  server_.begin();
+  if (is_open_ == 0) server_.begin();
+  if (!endpoint().has_virtual_time()) server_.set_clock(endpoint().now());
   service_ = start_service(endpoint(), segment, "state server",
                            [this](Endpoint& endpoint) { serve(endpoint); });
 }
@@ -171,13 +214,19 @@ void Esync::start_round() {
   has_begun_round_ = true;
 }
 
+// What a boundary has interrupted comes before the first step of a segment. If
+// it ends the round, an idle plan tells so, since no step may follow.
 StepPlan Esync::next(const Word& mine) {
-  if (!has_begun_round_) {
-    exposed("average", [&] {
-      if (available_at_ > endpoint().now())
-        endpoint().advance(available_at_ - endpoint().now());
-    });
-    start_round();
+  if (std::exchange(is_first_of_segment_, false)) {
+    if (!has_begun_round_) start_round();
+    if (answer_ == kAskAgain) ask();
+    if (waits_for_answer_) waits_ = answer_ == kReady;
+    if (average_if_all_wait(false))
+      return {.is_idle = true,
+              .step = steps_done(),
+              .worker_steps = from_,
+              .rate = parts_.schedule.rate(static_cast<double>(from_) / size()),
+              .momentum = parts_.optimizer.momentum};
   }
   const StepPlan plan = SchemeBase::next(mine);
   step_began_ = endpoint().now();
@@ -185,7 +234,8 @@ StepPlan Esync::next(const Word& mine) {
 }
 
 bool Esync::abandons_step() {
-  if (has_answer()) is_abandoned_ = is_ready_;
+  has_answer();
+  is_abandoned_ = !question_ && answer_ == kReady;
   return is_abandoned_;
 }
 
@@ -202,69 +252,122 @@ void Esync::end_step(const StepPlan&) {
     step_s_ = endpoint().now() - step_began_;
     has_answer();
     // The answer to the query after the previous step, if it has arrived.
-    if (!is_ready_ && !question_) ask();
-    if (waits_for_answer_) exposed("state server", [&] { wait_for_answer(); });
+    if (!question_ && answer_ != kReady) ask();
   }
-  if (!is_ready_) return;
-  aggregate(At::kStep);
-  start_round();
+  waits_ = !question_ && answer_ == kReady;
+  average_if_all_wait(true);
 }
 
-bool Esync::aggregate(At at) {
-  const Time begin = endpoint().now();
-  double count[] = {static_cast<double>(local_steps_),
-                    at == At::kBoundary ? 1.0 : 0.0};
-  agree(endpoint(), world_, count, Combine::kCount, kCount);
-  const SyncTimes waited = waited_since(begin, endpoint(), "other workers");
-  times_.add(waited);
-  if (at == At::kStep) waited_s_ += waited.wait_s;
-  if (count[0] > 0) {
-    // While being exchanged, the parameters hold their difference to w_t.
-    const std::span<float> x = replica().parameters.write();
-    combine(context(), x, {{1, x}, {-1, anchor_}});
-    average(world_,
-            {{x, wire_}, {averaged_buffers(parts_.sync.esync.batchnorm)}});
-    const auto rate = static_cast<float>(parts_.sync.esync.global_lr);
-    combine(context(), anchor_, {{1, anchor_}, {rate, x}});
-    combine(context(), x, {{1, anchor_}});
-    ++round_;
-    last_local_steps_ = local_steps_;
-    local_steps_ = 0;
-    if (at == At::kBoundary) available_at_ = endpoint().now();
-  }
-  is_ready_ = is_abandoned_ = false;
-  return count[1] == size();
+Esync::Count Esync::count(bool is_at_boundary) {
+  double counts[] = {waits_ ? 1.0 : 0.0, is_at_boundary ? 1.0 : 0.0,
+                     local_steps_ > 0 ? 1.0 : 0.0};
+  agree(endpoint(), world_, counts, Combine::kCount, kCount);
+  return {counts[0], counts[1], counts[2]};
 }
+
+bool Esync::average_if_all_wait(bool is_in_step) {
+  if (!waits_) return false;
+  const Time begin = endpoint().now();
+  const bool do_all = count(false).waiting == size();
+  // Otherwise a boundary comes first, which sets the clock back to the end of
+  // the last step.
+  if (do_all || is_in_step || !endpoint().has_virtual_time()) {
+    const SyncTimes waited = waited_since(begin, endpoint(), "other workers");
+    times_.add(waited);
+    waited_s_ += waited.wait_s;
+  }
+  if (!do_all) return false;
+  end_round();
+  start_round();
+  return true;
+}
+
+void Esync::end_round() {
+  // While being exchanged, the parameters hold their difference to w_t.
+  const std::span<float> x = replica().parameters.write();
+  combine(context(), x, {{1, x}, {-1, anchor_}});
+  average(world_,
+          {{x, wire_}, {averaged_buffers(parts_.sync.esync.batchnorm)}});
+  const auto rate = static_cast<float>(parts_.sync.esync.global_lr);
+  combine(context(), anchor_, {{1, anchor_}, {rate, x}});
+  combine(context(), x, {{1, anchor_}});
+  if (averages_buffers())
+    combine(context(), anchor_buffers_, {{1, replica().buffers}});
+  ++round_;
+  last_local_steps_ = std::exchange(local_steps_, 0);
+  is_open_ = 0;
+  waits_ = is_abandoned_ = false;
+  answer_ = kAnotherStep;
+}
+
+// --- boundaries --------------------------------------------------------------
 
 void Esync::quiesce() {
-  if (!is_open_) return;
-  is_open_ = false;
+  if (!is_in_segment_) return;
+  is_in_segment_ = false;
   wait_for_answer();
-  // Clocks are set back at a boundary, so waiting here counts in next().
-  const SyncTimes before = times_;
-  while (!aggregate(At::kBoundary)) {
-  }
-  times_ = before;
   tell(kEnd);
+  Count all;
+  do {
+    all = count(true);
+  } while (all.at_boundary < size());
+  is_open_ = all.with_steps > 0 ? 1 : 0;
   SchemeBase::quiesce();
   if (service_) endpoint().join(service_);
   service_ = nullptr;
 }
 
+void Esync::leave(double rate) {
+  if (is_open_ != 0) end_round();
+  SchemeBase::leave(rate);
+}
+
+void Esync::finish(RunEnd end) {
+  if (is_open_ != 0 && end == RunEnd::kLastStep) end_round();
+}
+
+void Esync::evaluation_model(EvalModel which,
+                             std::span<float> parameters,
+                             std::span<float> buffers) {
+  if (is_open_ == 0)
+    return SchemeBase::evaluation_model(which, parameters, buffers);
+  fetch_model(which, anchor_, this->buffers(), parameters, buffers);
+}
+
 // --- state and series --------------------------------------------------------
 
+// An open round's replicas are saved beside w_t.
 void Esync::visit_state(StateVisitor& visitor) {
-  SchemeBase::visit_state(visitor);
+  visit_number(visitor, Owner::kShared, "esync/is_open", is_open_);
+  if (is_open_ == 0) {
+    SchemeBase::visit_state(visitor);
+  } else {
+    visit_state_with(visitor, anchor_, buffers());
+    visit_open_round(visitor);
+  }
   visit_number(visitor, Owner::kShared, "esync/round", round_);
   visit_number(visitor, Owner::kWorker, "esync/local_steps", last_local_steps_);
-  // Past times are meaningless to the clock of another process or world.
-  if (available_at_ <= endpoint().now()) available_at_ = 0;
-  double times[] = {available_at_, waited_s_, abandoned_};
-  visitor.visit(Owner::kWorker, "esync/times", std::span(times));
-  available_at_ = times[0];
-  waited_s_ = times[1];
-  abandoned_ = times[2];
+  double unused = 0;  // when the average of a boundary was there
+  visit_together(visitor, Owner::kWorker, "esync/times",
+                 {&unused, &waited_s_, &abandoned_});
   if (rank() == 0) server_.visit_state(visitor);
+}
+
+void Esync::visit_open_round(StateVisitor& visitor) {
+  visitor.visit_device_range(Owner::kWorker, "esync/local",
+                             parts_.model.parameters(),
+                             replica().parameters.write());
+  if (averages_buffers())
+    visitor.visit_device_range(Owner::kWorker, "esync/local_buffers",
+                               parts_.model.buffers(), replica().buffers);
+  int64_t progress[] = {has_begun_round_, local_steps_, answer_, waits_};
+  visitor.visit(Owner::kWorker, "esync/progress", std::span(progress));
+  has_begun_round_ = progress[0] != 0;
+  local_steps_ = progress[1];
+  answer_ = progress[2];
+  waits_ = progress[3] != 0;
+  visit_number(visitor, Owner::kWorker, "esync/last_step_s", step_s_);
+  if (rank() == 0) server_.visit_round(visitor, endpoint().has_virtual_time());
 }
 
 std::vector<SeriesInfo> Esync::series() const {

@@ -269,7 +269,8 @@ struct SchemeInfo {
   bool sends_rows = false;        // sync.tables: only touched rows
   bool has_centre = false;        // EvalModel::kCentre
   bool uses_collectives = false;  // parts.collectives, if present
-  // All workers hold the same parameters whenever the scheme is gathered.
+  // The model that is evaluated and saved at a boundary is the same on all
+  // workers.
   bool keeps_replicas_equal = false;
   // Workers take steps at their own speed rather than together.
   bool is_free_running = false;

@@ -222,6 +222,15 @@ void SchemeBase::leave(double rate) {
 void SchemeBase::evaluation_model(EvalModel which,
                                   std::span<float> parameters,
                                   std::span<float> buffers) {
+  fetch_model(which, replica().parameters, replica().buffers, parameters,
+              buffers);
+}
+
+void SchemeBase::fetch_model(EvalModel which,
+                             std::span<const float> held_parameters,
+                             std::span<const float> held_buffers,
+                             std::span<float> parameters,
+                             std::span<float> buffers) {
   CHECK_MSG(which != EvalModel::kCentre, "{} has no centre",
             parts_.sync.scheme);
   Device& device = context().device();
@@ -238,17 +247,22 @@ void SchemeBase::evaluation_model(EvalModel which,
     copy_from_worker(context(), endpoint(), to, 0, tags::kEvaluation,
                      Traffic::kEvaluation);
   };
-  fetch(parameters, replica().parameters, owners_.parameters);
-  fetch(buffers, replica().buffers, owners_.buffers);
+  fetch(parameters, held_parameters, owners_.parameters);
+  fetch(buffers, held_buffers, owners_.buffers);
 }
 
 void SchemeBase::visit_state(StateVisitor& visitor) {
+  visit_state_with(visitor, replica().parameters.write(), replica().buffers);
+}
+
+void SchemeBase::visit_state_with(StateVisitor& visitor,
+                                  const DeviceVector<float>& parameters,
+                                  const DeviceVector<float>& buffers) {
   pace_->visit_state(visitor);
   visitor.visit_device_range(owners_.parameters, "parameters",
-                             parts_.model.parameters(),
-                             replica().parameters.write());
+                             parts_.model.parameters(), parameters);
   visitor.visit_device_range(owners_.buffers, "buffers", parts_.model.buffers(),
-                             replica().buffers);
+                             buffers);
   if (replica().optimizer)
     replica().optimizer->visit_state(visitor, owners_.optimizer);
   for (const auto& visit : kept_) visit(visitor);

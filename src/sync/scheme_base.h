@@ -51,6 +51,17 @@ class SchemeBase : public Scheme {
              std::unique_ptr<Pace> pace,
              const ReplicaOwners& owners);
 
+  // For a scheme whose model at a boundary is not what its replica holds:
+  // evaluation_model() and visit_state() with the model given.
+  void fetch_model(EvalModel which,
+                   std::span<const float> held_parameters,
+                   std::span<const float> held_buffers,
+                   std::span<float> parameters,
+                   std::span<float> buffers);
+  void visit_state_with(StateVisitor& visitor,
+                        const DeviceVector<float>& parameters,
+                        const DeviceVector<float>& buffers);
+
   // State that checkpoints hold, in the order of these calls from constructors:
   // whatever `visit` visits, a number, or a new range as long as the
   // parameters, initially 0, which this object owns.

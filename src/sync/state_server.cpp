@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/visit_numbers.h"
+
 namespace syncopate {
 
 namespace {
@@ -23,6 +25,10 @@ void StateServer::begin() {
   std::fill(records_.begin(), records_.end(), Record{});
 }
 
+void StateServer::set_clock(Time now) {
+  for (Record& record : records_) record.finished_at = now;
+}
+
 int StateServer::slowest() {
   if (by_speed_.empty())
     for (size_t rank = 0; rank < step_s_.size(); ++rank)
@@ -35,7 +41,6 @@ bool StateServer::query(int rank,
                         double step_s,
                         Time now) {
   Record& mine = records_[rank];
-  mine.local_steps = local_steps;
   mine.finished_at = now;
   if (by_speed_.erase({-step_s_[rank], rank}) > 0)
     by_speed_.emplace(-step_s, rank);
@@ -54,10 +59,7 @@ bool StateServer::query(int rank,
 void StateServer::reset(int rank, int64_t round, Time now) {
   if (round != round_) {
     round_ = round;
-    for (Record& record : records_) {
-      record.local_steps = 0;
-      record.is_ready = false;
-    }
+    for (Record& record : records_) record.is_ready = false;
   }
   records_[rank].round = round;
   records_[rank].finished_at = now;
@@ -66,6 +68,22 @@ void StateServer::reset(int rank, int64_t round, Time now) {
 void StateServer::visit_state(StateVisitor& visitor) {
   visitor.visit(Owner::kWorker, "esync/step_s", std::span(step_s_));
   by_speed_.clear();
+}
+
+void StateServer::visit_round(StateVisitor& visitor, bool has_virtual_time) {
+  std::vector<double> finished_at;
+  std::vector<int64_t> rounds, are_ready;
+  for (const Record& record : records_) {
+    finished_at.push_back(has_virtual_time ? record.finished_at : 0);
+    rounds.push_back(record.round);
+    are_ready.push_back(record.is_ready);
+  }
+  visit_number(visitor, Owner::kWorker, "esync/server_round", round_);
+  visitor.visit(Owner::kWorker, "esync/finished_at", std::span(finished_at));
+  visitor.visit(Owner::kWorker, "esync/rounds", std::span(rounds));
+  visitor.visit(Owner::kWorker, "esync/are_ready", std::span(are_ready));
+  for (size_t rank = 0; rank < records_.size(); ++rank)
+    records_[rank] = {finished_at[rank], are_ready[rank] != 0, rounds[rank]};
 }
 
 }  // namespace syncopate

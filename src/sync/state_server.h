@@ -32,17 +32,20 @@ class StateServer {
  public:
   StateServer(int workers, double epsilon_s, double epsilon_steps);
 
-  // After a boundary: no worker has begun a round. Keeps step times.
+  // No worker has begun a round. Keeps step times.
   void begin();
+  // Replaces past times, which mean nothing on the clock of another process.
+  void set_clock(Time now);
   bool query(int rank, int64_t local_steps, double step_s, Time now);
   void reset(int rank, int64_t round, Time now);
-  // The records at a boundary, as far as they are read before being rewritten.
+  // Step times. The state of a round that a boundary leaves open is visited
+  // separately, in wall time without its times.
   void visit_state(StateVisitor& visitor);
+  void visit_round(StateVisitor& visitor, bool has_virtual_time);
 
  private:
   static constexpr int64_t kNone = -1;
   struct Record {
-    int64_t local_steps = 0;
     Time finished_at = 0;
     bool is_ready = false;
     int64_t round = kNone;

@@ -229,8 +229,8 @@ TEST(Esync, SendsAnAllReduceARound) {
 
 // --- boundaries --------------------------------------------------------------
 
-// No interleaving of ending steps, aggregations and boundaries deadlocks, loses
-// a step or leaves replicas different.
+// No interleaving of ending steps, averages and boundaries deadlocks, loses a
+// step or leaves replicas different at the end.
 TEST(Esync, EndsEverySegmentTogether) {
   for (const Query query : {Query::kBlocking, Query::kNonBlocking}) {
     for (const int workers : {1, 2, 3, 4, 6, 8, 9}) {
@@ -262,38 +262,125 @@ TEST(Esync, EndsEverySegmentTogether) {
   }
 }
 
-TEST(Esync, GoesOnToTheBit) {
-  for (const Query query : {Query::kBlocking, Query::kNonBlocking}) {
+// A round goes on over a boundary as if there were none, in another process
+// too.
+TEST(Esync, BoundariesChangeNothing) {
+  for (const Query query : {Query::kBlocking, Query::kNonBlocking})
     for (const Statistics batchnorm :
-         {Statistics::kAveraged, Statistics::kLocal}) {
-      ToyRun run = esync();
-      run.steps = 24;
-      run.optimizer.momentum = 0.9;
-      run.optimizer.lr = 0.02;
-      run.step_s = {1, 2.7, 0.6};
-      run.boundary_every = 4;
-      run.sync.esync.query = query;
-      run.sync.esync.batchnorm = batchnorm;
-      test::expect_resumes(3, run, {4, 8, 20}, {.latency_s = 0.3});
-    }
-  }
+         {Statistics::kAveraged, Statistics::kLocal})
+      for (const int64_t every : {1, 4, 5}) {
+        ToyRun run = esync();
+        run.steps = 40;
+        run.optimizer.momentum = 0.9;
+        run.optimizer.lr = 0.02;
+        run.step_s = {1, 8.3, 0.6};
+        run.boundary_every = every;
+        run.sync.esync.query = query;
+        run.sync.esync.batchnorm = batchnorm;
+        run.sync.esync.global_lr = 0.7;
+        SCOPED_TRACE(fmt::format("query {}, statistics {}, boundary every {}",
+                                 query == Query::kBlocking ? "blocking" : "not",
+                                 batchnorm == Statistics::kLocal, every));
+        test::expect_boundaries_change_nothing(3, run, {20, 35},
+                                               {.latency_s = 0.3});
+      }
 }
 
 // A ring of two workers takes two messages of 0.5 s. Round 0 ends at 5 and its
 // average at 6. In round 1 worker 0 takes 3 steps until 9, the end of the
-// segment's work; worker 1 finishes at 11. The average is complete at 12:
-// worker 0 continues from there although its clock was set back to 9, and ends
-// at 13.
-TEST(Esync, AverageAtABoundaryIsNotFree) {
+// segment's work, while worker 1 takes one until 11. Worker 0 goes on at 9 and
+// takes the two steps for which there is time until 11; the average is complete
+// at 12.
+TEST(Esync, ABoundaryWithinARoundIsFree) {
   ToyRun run = esync();
   run.steps = 4;
   run.boundary_every = 3;
   run.sync.esync.epsilon_steps = "0";
   run.step_s = {1, 5};
   const auto result = test::train_toy(2, run, {.latency_s = 0.5});
-  EXPECT_EQ(result.steps, (std::vector<int64_t>{5, 3}));
-  EXPECT_DOUBLE_EQ(result.clock[0], 13);
-  EXPECT_DOUBLE_EQ(result.clock[1], 18);
+  EXPECT_EQ(result.steps, (std::vector<int64_t>{6, 2}));
+  EXPECT_DOUBLE_EQ(result.clock[0], 12);
+  EXPECT_DOUBLE_EQ(result.clock[1], 12);
+}
+
+struct Held {
+  std::vector<float> parameters, buffers;
+};
+std::vector<float> on_host(const DeviceVector<float>& range) {
+  OnHost host(range);
+  return {host.values().begin(), host.values().end()};
+}
+Held evaluated(Scheme& scheme, const Replica& replica, EvalModel which) {
+  const auto range_like = [&](const auto& range) {
+    return DeviceVector<float>(replica.buffers.device(),
+                               replica.buffers.stream(), range.size());
+  };
+  const auto parameters = range_like(replica.parameters);
+  const auto buffers = range_like(replica.buffers);
+  scheme.evaluation_model(which, parameters, buffers);
+  return {on_host(parameters), on_host(buffers)};
+}
+
+// The model of a boundary within round 1 is w_1, the mean of one local step of
+// each worker from w_0, although the replicas are some steps further.
+TEST(Esync, AnOpenRoundIsEvaluatedAtItsStart) {
+  ToyRun run = esync();
+  run.steps = 4;
+  run.boundary_every = 3;
+  run.step_s = {1, 5};
+  run.gradient = test::quadratic_gradient;
+  test::Matrix w = test::start_of(run, 2), momentum = test::zeros_like(w);
+  test::local_step(run, 0, w, momentum);
+  test::average_groups({{0, 1}}, w);
+  int evaluations = 0;
+  run.at_boundary = [&](int rank, int64_t worker_steps, Scheme& scheme,
+                        Replica& replica) {
+    if (worker_steps != 6) return;
+    for (const EvalModel which :
+         {EvalModel::kEach, EvalModel::kAverage, EvalModel::kRank0}) {
+      const Held model = evaluated(scheme, replica, which);
+      for (size_t i = 0; i < w[rank].size(); ++i)
+        ASSERT_NEAR(model.parameters[i], w[rank][i], 1e-6) << rank << ' ' << i;
+      EXPECT_FLOAT_EQ(model.buffers[0], 0.5f);  // of ranks 0 and 1, step 0
+      ++evaluations;
+    }
+    const double here = on_host(replica.parameters.write())[0];
+    EXPECT_GT(std::abs(here - w[rank][0]), 1e-3);
+  };
+  test::train_toy(2, run);
+  EXPECT_EQ(evaluations, 6);
+}
+
+// Whatever ends an open round, the workers' local steps count.
+TEST(Esync, TheEndOfTheRunAndAHandoverEndTheRound) {
+  for (const bool is_handover : {false, true}) {
+    ToyRun run = esync();
+    run.steps = 6;
+    run.boundary_every = 3;
+    run.step_s = {1, 5};
+    run.sync.esync.global_lr = 0.5;
+    std::vector<std::vector<float>> local(2), w(2), merged(2);
+    run.at_boundary = [&](int rank, int64_t worker_steps, Scheme& scheme,
+                          Replica& replica) {
+      if (worker_steps != (is_handover ? 6 : 12)) return;
+      w[rank] = evaluated(scheme, replica, EvalModel::kEach).parameters;
+      local[rank] = on_host(replica.parameters.write());
+      if (!is_handover) return;
+      scheme.leave(run.optimizer.lr);
+      merged[rank] = on_host(replica.parameters.write());
+      scheme.enter();
+    };
+    const auto result = test::train_toy(2, run);
+    test::expect_equal_replicas(result);
+    ASSERT_NE(local[0], local[1]);
+    for (int rank = 0; rank < 2; ++rank)
+      for (size_t i = 0; i < local[0].size(); ++i) {
+        const double mean = (local[0][i] + local[1][i]) / 2.0;
+        ASSERT_NEAR(is_handover ? merged[rank][i] : result.parameters[rank][i],
+                    w[rank][i] + 0.5 * (mean - w[rank][i]), 1e-6)
+            << rank << ' ' << i;
+      }
+  }
 }
 
 TEST(Esync, AbandonsTheStepThatReadyOvertakes) {

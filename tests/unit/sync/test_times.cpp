@@ -25,10 +25,16 @@ TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
       spent[rank] += step_s;
       return step_s;
     };
-    run.after_step = [&](int rank, const StepPlan&, Scheme& scheme, Replica&) {
+    const auto add_times = [&](int rank, Scheme& scheme) {
       const SyncTimes times = scheme.take_times();
       EXPECT_LE(times.wait_s, times.exposed_s + 1e-9);
       spent[rank] += times.exposed_s + times.device_s;
+    };
+    run.after_step = [&](int rank, const StepPlan&, Scheme& scheme, Replica&) {
+      add_times(rank, scheme);
+    };
+    run.after_idle = [&](int rank, const StepPlan&, Scheme& scheme) {
+      add_times(rank, scheme);
     };
     const test::ToyResult result =
         test::train_toy(kWorkers, run, {.latency_s = 0.05, .bytes_per_s = 2e3});

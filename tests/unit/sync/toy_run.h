@@ -166,6 +166,8 @@ class ToyWorker {
       agree(endpoint_, endpoint_.world_group(), std::span(&earliest, 1),
             Combine::kMin, tags::kControl);
       endpoint_.set_clock(earliest);
+      if (endpoint_.has_virtual_time())
+        barrier(endpoint_, endpoint_.world_group(), tags::kControl);
       scheme_->begin({done, until, earliest});
       endpoint_.set_clock(clock[0]);
       for (bool has_stepped = false;; has_stepped = true) {
@@ -178,6 +180,7 @@ class ToyWorker {
         if (plan.is_idle) {
           if (run_.after_idle)
             run_.after_idle(endpoint_.rank(), plan, *scheme_);
+          clock[0] = endpoint_.now();
           continue;
         }
         step(plan);

@@ -1,0 +1,128 @@
+#!/usr/bin/env bash
+# A round of ESync goes on over evaluations, checkpoints and starts, of another
+# number of workers too; the model there is the one with which the round began.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export OMP_NUM_THREADS=1
+{
+  printf '[run]\nsteps = 40\nthreads = 1\nworkers = 3\nlog_every = 10\n'
+  small_network
+  printf '[sync]\nscheme = esync\n[compute]\nstep_s = 0.01\nspeed = 9,1,1\n'
+} >rounds.ini
+train() { # train NAME KEYS...
+  expect_code 0 "$SYNCOPATE" train rounds.ini --run.name="$1" \
+    --optimizer.momentum=0.5 "${@:2}"
+}
+cat >states.py <<'PY'
+"""What runs came to."""
+import glob, os
+import h5py
+import numpy as np
+
+def flat(group):
+    """All values of a group, in the order of their names."""
+    found = {}
+    group.visititems(lambda name, item: found.update({name: item[()].ravel()})
+                     if isinstance(item, h5py.Dataset) else None)
+    return np.concatenate([found[name] for name in sorted(found)])
+
+def newest(run):
+    """The files of its newest checkpoint: that of all, and of each worker."""
+    folder = sorted(glob.glob(f"runs/{run}/checkpoints/step-????????"))[-1]
+    workers = sorted(glob.glob(folder + "/worker-*.h5"))
+    return (h5py.File(folder + "/replica.h5"),
+            [h5py.File(path) for path in workers])
+
+def reached(run):
+    """Everything but the traffic of the boundaries, and what a row holds."""
+    shared, workers = newest(run)
+    with h5py.File(f"runs/{run}/results.h5") as results:
+        return {"shared": flat(shared), "momentum":
+                np.array([flat(worker["momentum"]) for worker in workers]),
+                "clock": np.array([worker["virtual_s"][0] for worker in workers]),
+                "loss": results["train/loss"][()],
+                "test": results["eval/loss"][-1],
+                "rounds": results["sync/round"][-1:],
+                "bytes": results["comm/bytes_sent"][()].sum(0),
+                "waited": results["sync/waiting_s"][()].sum(0).round(9)}
+
+def differences(a, b):
+    a, b = reached(a), reached(b)
+    return [name for name in a if not np.array_equal(a[name], b[name])]
+PY
+
+echo "boundaries change nothing"
+for query in blocking non_blocking; do
+  for batchnorm in averaged local; do
+    keys=("--esync.query=$query" "--esync.batchnorm=$batchnorm" --checkpoint.keep=9)
+    kind=$query-$batchnorm
+    train "never-$kind" "${keys[@]}" --checkpoint.every=0
+    train "often-$kind" "${keys[@]}" --checkpoint.every=3
+    for stop in 6 17 31 0; do
+      train "parts-$kind" "${keys[@]}" --checkpoint.every=0 --run.stop_at=$stop
+      [[ $stop != 17 ]] || python - "parts-$kind" <<'PY' || fail "$kind: no round is open"
+import sys, states
+assert states.newest(sys.argv[1])[0]["esync/is_open"][0] == 1
+PY
+    done
+    resumed "parts-$kind" 6 17 31
+    python - "$kind" <<'PY' || fail "$kind: boundaries change the run"
+import sys, states
+kind = sys.argv[1]
+assert states.newest("never-" + kind)[0]["esync/is_open"][0] == 0
+for other in ("often-", "parts-"):
+    found = states.differences("never-" + kind, other + kind)
+    assert not found, (other, found, states.reached("never-" + kind),
+                       states.reached(other + kind))
+PY
+  done
+done
+
+echo "however often it is evaluated, a round has as many steps"
+for every in 1 4 0; do
+  train "evaluated-$every" --eval.every=$every --checkpoint.every=0
+done
+python - <<'PY' || fail "evaluations change the run"
+import h5py, states
+for every in (1, 4):
+    found = states.differences("evaluated-0", f"evaluated-{every}")
+    assert not found, (every, found)
+# One step of the slow two takes as long as 9 of the fast one.
+with h5py.File("runs/evaluated-1/results.h5") as file:
+    assert file["sync/local_steps"][-1].tolist() == [9, 1, 1]
+PY
+
+echo "an open round's checkpoint holds the model with which it began"
+train open --run.stop_at=17 --eval.every=17
+expect_code 0 "$SYNCOPATE" evaluate rounds.ini --checkpoint=runs/open
+python - <<'PY' || fail "evaluate does not repeat the row: $(cat out)"
+import re
+import h5py, states
+with h5py.File("runs/open/results.h5") as file:
+    row = file["eval/loss"][-1].ravel()[0]
+printed = re.search(r"loss\s+([0-9.]+)", open("out").read())
+assert printed and abs(float(printed[1]) - row) < 1e-3 * row, (printed, row)
+shared, workers = states.newest("open")
+assert (states.flat(workers[1]["esync/local"]) !=
+        states.flat(shared["parameters"])).any()
+PY
+
+echo "another number of workers continues from the mean of the replicas"
+cp -r runs/open runs/resized
+train resized --run.workers=2 --compute.speed=9,1 --run.stop_at=26
+python - <<'PY' || fail "a resized run loses local steps"
+import numpy as np
+import states
+def distance(a, b):
+    return np.abs(a - b).max()
+shared, workers = states.newest("open")
+began = states.flat(shared["parameters"])
+mean = np.mean([states.flat(w["esync/local"]) for w in workers], 0)
+now, others = states.newest("resized")
+came_to = states.flat(now["parameters"])
+if now["esync/is_open"][0]:
+    came_to = np.mean([states.flat(w["esync/local"]) for w in others], 0)
+assert distance(came_to, mean) < distance(came_to, began), (
+    distance(came_to, mean), distance(came_to, began))
+PY
+finish
