@@ -9,8 +9,8 @@ namespace syncopate {
 namespace {
 
 constexpr std::string_view kUnknownToVersion1 = "since_start/best";
-constexpr std::string_view kYoungerThanVersion2[] = {"links/taken_until_s",
-                                                     "esync/is_open"};
+constexpr std::string_view kYoungerThanVersion2[] = {
+    "links/taken_until_s", "links/num_taken_later", "esync/is_open"};
 
 // CHOCO stored s = sum_j w_ij xhat_j in addition to xhat, but uses only their
 // difference.

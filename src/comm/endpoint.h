@@ -29,8 +29,16 @@ using Tag = int32_t;  // 0 .. kMaxTag; assigned in comm/tags.h
 using Time = double;  // seconds: virtual in one process, wall under MPI
 inline constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
-// By kind of link (comm/inproc/network.h).
-using LinkClocks = std::array<Time, 8>;
+// Until when each kind of link (comm/inproc/network.h) is taken, and for which
+// intervals later on.
+struct LinkClocks {
+  struct Interval {
+    int64_t kind = 0;
+    Time from = 0, until = 0;
+  };
+  std::array<Time, 8> taken_until{};
+  std::vector<Interval> taken_later;
+};
 
 struct TagRange {
   Tag first, last;  // inclusive
@@ -196,8 +204,14 @@ class Endpoint {
   // at which it has nothing in flight. MPI: does nothing.
   virtual void set_clock(Time now) = 0;
 
-  // inproc: until when this worker's links are taken, which outlasts boundaries
-  // and belongs to a run's state. MPI: zeros, and setting them does nothing.
+  // inproc: called as workers come to a boundary, which sets clocks back, and
+  // when all have left it. Messages sent in between take links at times that
+  // are still to come for messages sent afterwards. MPI: does nothing.
+  virtual void come_to_boundary() {}
+  virtual void leave_boundary() {}
+
+  // inproc: when this worker's links are taken, which outlasts boundaries and
+  // belongs to a run's state. MPI: never, and setting them does nothing.
   virtual LinkClocks link_clocks() const { return {}; }
   virtual void set_link_clocks(const LinkClocks&) {}
 

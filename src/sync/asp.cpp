@@ -23,6 +23,7 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
                           : Owner::kShared}),
       exchange_(parts, bound),
       stale_(parts.endpoint.size()),
+      is_bounded_(bound >= 0),
       order_(parts, exchange_.num_shards(), bound) {
   if (rank() < exchange_.num_shards())
     shard_ = std::make_unique<ParameterShard>(
@@ -66,7 +67,8 @@ void Asp::begin(const Segment& given) {
   has_left_ = false;
   const Time here = endpoint().now();
   endpoint().set_clock(segment.earliest);
-  SchemeBase::begin(segment);
+  const std::vector<int64_t> leads = leads_of_workers();
+  tickets().begin(segment, leads);
   if (shard_)
     shard_->begin(
         endpoint(), segment,
@@ -74,9 +76,22 @@ void Asp::begin(const Segment& given) {
             .values(),
         own_slice(replica().buffers, exchange_.statistics_slice(rank()))
             .values(),
-        pulls_first({}));
+        leads, pulls_first({}));
   barrier(endpoint(), world_, tags::kCollective);
   endpoint().set_clock(here);
+}
+
+// By rank: the steps taken so far, less the fewest. Only a bound needs them.
+std::vector<int64_t> Asp::leads_of_workers() {
+  std::vector<int64_t> leads(size(), 0);
+  if (!is_bounded_) return leads;
+  std::vector<double> steps(size(), 0.0);
+  steps[rank()] = static_cast<double>(steps_done());
+  agree(endpoint(), world_, steps, Combine::kCount, tags::kCollective);
+  const double fewest = *std::ranges::min_element(steps);
+  for (int rank = 0; rank < size(); ++rank)
+    leads[rank] = static_cast<int64_t>(steps[rank] - fewest);
+  return leads;
 }
 
 // Requests another step before it waits for the pull. A later answer would

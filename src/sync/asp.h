@@ -53,6 +53,7 @@ class Asp : public SchemeBase {
 
  private:
   void check_counters();
+  std::vector<int64_t> leads_of_workers();
   bool pulls_first(const Word& mine);
   void pull(const Word& mine);
   void await_pulled();
@@ -67,6 +68,7 @@ class Asp : public SchemeBase {
   // the next step still waits for it.
   double pulled_at_ = 0;
   Staleness stale_;
+  bool is_bounded_;
   OrderKeeper order_;
 };
 

@@ -93,15 +93,15 @@ constexpr int64_t kOver = -1;
 // Workers that wait for a step, in the order of their requests.
 class Line {
  public:
-  Line(int workers, int64_t bound)
-      : bound_(bound),
-        taken_(workers, 0),
-        places_(workers, -1),
-        workers_at_({{0, workers}}) {}
+  // `taken`: by rank.
+  Line(std::vector<int64_t> taken, int64_t bound)
+      : bound_(bound), taken_(std::move(taken)), places_(taken_.size(), -1) {
+    for (const int64_t steps : taken_) ++workers_at_[steps];
+  }
 
   bool is_empty() const { return ranks_.empty(); }
 
-  // A worker that has taken `taken` steps in this segment asks for another.
+  // A worker that has taken `taken` steps asks for another.
   void join(int rank, int64_t taken) {
     if (--workers_at_.at(taken_[rank]) == 0) workers_at_.erase(taken_[rank]);
     ++workers_at_[taken];
@@ -157,9 +157,14 @@ Tickets::Tickets(Endpoint& endpoint, int64_t bound)
     : endpoint_(endpoint), bound_(bound) {}
 
 void Tickets::begin(const Segment& segment) {
-  CHECK(!is_open_);
+  begin(segment, std::vector<int64_t>(endpoint_.size(), 0));
+}
+
+void Tickets::begin(const Segment& segment, std::vector<int64_t> leads) {
+  CHECK(!is_open_ && std::ssize(leads) == endpoint_.size());
   segment_ = segment;
-  taken_ = 0;
+  taken_ = leads[endpoint_.rank()];
+  if (endpoint_.rank() == 0) leads_ = std::move(leads);
   is_open_ = true;
   is_over_ = false;
   if (endpoint_.rank() == 0)
@@ -191,7 +196,7 @@ Turn Tickets::next(const Word& mine) {
 void Tickets::serve(Endpoint& endpoint) {
   int64_t ticket = segment_.from;
   bool is_closed = false;
-  Line line(endpoint.size(), bound_);
+  Line line(leads_, bound_);
   const auto is_over = [&] { return is_closed || ticket >= segment_.until; };
   const auto next = [&] {
     if (is_over()) return line.first();

@@ -110,8 +110,8 @@ class Lockstep final : public Pace {
 };
 
 // Numbered steps go to whoever asks first, from a service on rank 0. With a
-// bound, a worker that has taken `bound` steps more in this segment than the
-// one with the fewest gets none.
+// bound, a worker that is `bound` steps ahead of the one with the fewest gets
+// none.
 class Tickets final : public Pace {
  public:
   static constexpr int64_t kNoBound = -1;
@@ -127,6 +127,9 @@ class Tickets final : public Pace {
   void replay(const std::vector<int64_t>* grants) { replay_ = grants; }
 
   void begin(const Segment& segment) override;
+  // The same, where workers have taken unlike numbers of steps before: by rank,
+  // less the fewest.
+  void begin(const Segment& segment, std::vector<int64_t> leads);
   // Requests the step that next() then waits for (and ignores its own word), so
   // that the answer arrives while this worker waits for something else.
   // Otherwise next() requests it.
@@ -137,7 +140,7 @@ class Tickets final : public Pace {
 
  private:
   struct Wish {
-    int64_t taken;  // steps handed out in this segment
+    int64_t taken;  // steps handed out in this segment, and the lead before
     int64_t ends;   // 1: the segment is to end
     double step_s;
   };
@@ -149,7 +152,8 @@ class Tickets final : public Pace {
   std::vector<int64_t>* record_ = nullptr;
   const std::vector<int64_t>* replay_ = nullptr;
   Segment segment_;
-  int64_t taken_ = 0;  // in the segment
+  std::vector<int64_t> leads_;
+  int64_t taken_ = 0;  // in the segment, and the lead before
   bool is_open_ = false, is_over_ = false;
   Wish wish_{};
   int64_t ticket_ = 0;

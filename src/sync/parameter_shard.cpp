@@ -72,22 +72,24 @@ void ParameterShard::begin(Endpoint& endpoint,
                            const Segment& segment,
                            std::span<const float> parameters,
                            std::span<const float> statistics,
+                           std::span<const int64_t> leads,
                            bool pulls_first) {
   CHECK(!service_);
   copy(x_, parameters);
   copy(statistics_, statistics);
-  const int64_t first_clock = pulls_first ? -1 : 0;
-  for (Lane& lane : lanes_) {
-    lane.num_pushes = 0;
-    lane.clock = first_clock;
+  clocks_.clear();
+  for (size_t rank = 0; rank < lanes_.size(); ++rank) {
+    Lane& lane = lanes_[rank];
+    lane.num_pushes = leads[rank];
+    lane.clock = leads[rank] - (pulls_first ? 1 : 0);
     lane.num_updates = num_updates_;
     lane.is_due = true;
+    ++clocks_[lane.clock];
   }
   for (Kept& kept : kept_) {
     if (!kept.backup.empty()) copy(kept.backup, x_);
     copy(kept.pulled_statistics, statistics_);
   }
-  clocks_ = {{first_clock, endpoint.size()}};
   service_ = start_service(endpoint, segment, "parameter shard",
                            [this](Endpoint& own) { serve(own); });
 }

@@ -1,6 +1,6 @@
 // Stale synchronous parallel (Ho et al. 2013): asp, with a limit on how far a
-// worker may be ahead. A worker's clock is the number of its updates since the
-// last boundary, as a shard has seen them. With s = ssp.bound,
+// worker may be ahead. A worker's clock is the number of its updates, as a
+// shard has seen them. With s = ssp.bound,
 //
 //   the pull after update c of a worker is answered once every other worker
 //   has clock >= c - s, or is at the boundary (with asp.pull = before_step, a

@@ -31,6 +31,20 @@ void pause_in_wall_time(double seconds) {
   }
 }
 
+void visit_later(StateVisitor& visitor,
+                 std::vector<LinkClocks::Interval>& intervals) {
+  std::vector<int64_t> kinds;
+  std::vector<double> times;
+  for (const auto& [kind, from, until] : intervals) {
+    kinds.push_back(kind);
+    times.insert(times.end(), {from, until});
+  }
+  visitor.visit(Owner::kWorker, "links/taken_later_kind", std::span(kinds));
+  visitor.visit(Owner::kWorker, "links/taken_later_s", std::span(times));
+  for (size_t i = 0; i < intervals.size(); ++i)
+    intervals[i] = {kinds[i], times[2 * i], times[2 * i + 1]};
+}
+
 // The forward pass's share of a step's multiply-adds.
 constexpr double kForwardShare = 1.0 / 3;
 
@@ -327,6 +341,7 @@ void WorkerStep::open_feed() {
 void WorkerStep::meet_at(Time earliest) {
   endpoint_.set_clock(earliest);
   if (is_virtual_) barrier(endpoint_, endpoint_.world_group(), tags::kControl);
+  endpoint_.leave_boundary();
 }
 
 void WorkerStep::begin(const Segment& segment) {
@@ -344,6 +359,7 @@ void WorkerStep::follow(const StepPlan& plan) {
 }
 
 void WorkerStep::end() {
+  endpoint_.come_to_boundary();
   read(Numbers::kAll);
   update_average();
   if (trace_ != nullptr) trace_->pause();
@@ -397,10 +413,14 @@ void WorkerStep::visit_clock(StateVisitor& visitor) {
   Time& virtual_s = is_virtual_ ? ended_at_ : virtual_before_mpi_s_;
   visit_number(visitor, Owner::kWorker, "virtual_s", virtual_s);
   if (!is_virtual_) ended_at_ = 0;
-  LinkClocks taken_until_s = endpoint_.link_clocks();
+  LinkClocks links = endpoint_.link_clocks();
   visitor.visit(Owner::kWorker, "links/taken_until_s",
-                std::span<double>(taken_until_s));
-  endpoint_.set_link_clocks(taken_until_s);
+                std::span<double>(links.taken_until));
+  auto num_later = std::ssize(links.taken_later);
+  visit_number(visitor, Owner::kWorker, "links/num_taken_later", num_later);
+  links.taken_later.resize(static_cast<size_t>(num_later));
+  if (num_later > 0) visit_later(visitor, links.taken_later);
+  endpoint_.set_link_clocks(links);
 }
 
 }  // namespace syncopate

@@ -35,6 +35,12 @@ class InprocEndpoint : public Endpoint {
   void advance(Time seconds) override;
   void advance_ahead(Time seconds) override;
   void set_clock(Time now) override;
+  void come_to_boundary() override {
+    checked_run().network().set_at_boundary(true);
+  }
+  void leave_boundary() override {
+    checked_run().network().set_at_boundary(false);
+  }
   LinkClocks link_clocks() const override {
     return checked_run().network().clocks(rank());
   }

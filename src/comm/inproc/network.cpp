@@ -2,6 +2,7 @@
 #include "comm/inproc/network.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -97,15 +98,45 @@ Transit Network::send(int from,
   return message;
 }
 
+void Network::set_at_boundary(bool is_so) {
+  if (std::exchange(is_at_boundary_, is_so) == is_so) return;
+  for (Link& link : links_) link.drained = 0;
+}
+
+void Network::Link::take(Time from, Time until, bool is_at_boundary) {
+  if (!takes_time()) return;
+  if (is_at_boundary) {
+    later.insert(std::ranges::upper_bound(later, from, {}, &Interval::from),
+                 {from, until});
+    drained = until;
+    return;
+  }
+  free = until;
+  if (later.empty()) return;
+  std::erase_if(later,
+                [&](const Interval& taken) { return taken.until <= free; });
+}
+
+Network::Place Network::place_of(const Transit& message, int hop) const {
+  const Link& link = links_[hop];
+  const auto at = [&](Time begin) {
+    const NetworkCost::Link state = state_of(message, hop, begin);
+    return Place{
+        begin, message.is_probe_ ? 0 : service_s(message, hop, state.slowdown),
+        state};
+  };
+  if (!link.takes_time()) return at(message.first_);
+  Place place = at(std::max({message.first_, link.free, link.drained}));
+  for (const Interval& taken : link.later)
+    if (taken.until > place.begin && taken.from < place.begin + place.service)
+      place = at(taken.until);
+  return place;
+}
+
 void Network::pass(Transit& message) {
   const int hop = message.links_[message.next_];
   const Time latency_s = is_sending(hop) ? message.latency_s_ : 0;
-  Link& link = links_[hop];
-  const Time begin =
-      link.takes_time() ? std::max(message.first_, link.free) : message.first_;
-  const NetworkCost::Link state = state_of(message, hop, begin);
-  const Time service =
-      message.is_probe_ ? 0 : service_s(message, hop, state.slowdown);
+  const auto [begin, service, state] = place_of(message, hop);
   // Bytes leave a link no sooner than they reach it, and evenly until the last.
   const Time end = std::max(begin + service, message.last_);
   Time first = begin;
@@ -114,7 +145,8 @@ void Network::pass(Transit& message) {
   message.spread_ = std::max(service, message.spread_);
   if (message.next_ == 0)
     message.left_ = message.is_probe_ ? message.first_ : end;
-  if (!message.is_probe_) link.free = begin + service;
+  if (!message.is_probe_)
+    links_[hop].take(begin, begin + service, is_at_boundary_);
   message.first_ = first + latency_s + state.added_s;
   message.last_ = end + latency_s + state.added_s;
   ++message.next_;
@@ -161,14 +193,23 @@ Time Network::ring(std::span<const int> members, int64_t elems, Time now) {
 
 LinkClocks Network::clocks(int rank) const {
   LinkClocks clocks;
-  for (int kind = 0; kind < kNumKinds; ++kind)
-    clocks[kind] = links_[link_of(static_cast<Kind>(kind), rank)].free;
+  for (int kind = 0; kind < kNumKinds; ++kind) {
+    const Link& link = links_[link_of(static_cast<Kind>(kind), rank)];
+    clocks.taken_until[kind] = link.free;
+    for (const auto& [from, until] : link.later)
+      clocks.taken_later.push_back({kind, from, until});
+  }
   return clocks;
 }
 
 void Network::set_clocks(int rank, const LinkClocks& clocks) {
-  for (int kind = 0; kind < kNumKinds; ++kind)
-    links_[link_of(static_cast<Kind>(kind), rank)].free = clocks[kind];
+  for (int kind = 0; kind < kNumKinds; ++kind) {
+    Link& link = links_[link_of(static_cast<Kind>(kind), rank)];
+    link.free = clocks.taken_until[kind];
+    link.later.clear();
+    for (const auto& [of_kind, from, until] : clocks.taken_later)
+      if (of_kind == kind) link.later.push_back({from, until});
+  }
 }
 
 }  // namespace syncopate::inproc

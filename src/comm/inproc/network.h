@@ -9,6 +9,11 @@
 // up the link before it (no back-pressure). Where messages come in more slowly
 // than the link could carry them, they share it byte by byte: they wait only
 // for what exceeds the link's rate.
+//
+// A boundary sets workers' clocks back, so some messages that were sent before
+// it are in the future of those sent after it. The intervals for which they
+// take links are therefore kept apart: later messages pass before them where
+// they fit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -80,15 +85,18 @@ class Network {
   };
   std::optional<AlikeLinks> alike_links() const;
   NetworkCost::Sums sums() const { return cost_.sums; }
-  // Until when a worker's outgoing link is taken.
+  // Until when a worker's outgoing link is taken, apart from later intervals.
   Time& out_free(int rank) { return links_[link_of(kOut, rank)].free; }
 
-  // Until when a worker's links, and those of its island, are taken.
+  // Whether workers are coming to a boundary.
+  void set_at_boundary(bool is_so);
+  // When a worker's links, and those of its island, are taken.
   LinkClocks clocks(int rank) const;
   void set_clocks(int rank, const LinkClocks& clocks);
 
  private:
-  static constexpr int kNumKinds = std::tuple_size_v<LinkClocks>;
+  static constexpr int kNumKinds =
+      std::tuple_size_v<decltype(LinkClocks::taken_until)>;
   enum Kind : uint8_t {
     kFromDevice,
     kOut,
@@ -99,11 +107,17 @@ class Network {
     kIn,
     kToDevice,
   };
+  struct Interval {
+    Time from = 0, until = 0;
+  };
   struct Link {
     double bytes_per_s = 0;  // 0: no limit
     double message_s = 0;    // cost of a message beside its bytes
     Time free = 0;
+    std::vector<Interval> later = {};  // apart, in order of time
+    Time drained = 0;  // the end of those of the boundary to which workers come
     bool takes_time() const { return bytes_per_s > 0 || message_s > 0; }
+    void take(Time from, Time until, bool is_at_boundary);
   };
 
   int link_of(Kind kind, int rank) const;
@@ -112,9 +126,17 @@ class Network {
   Transit route(int from, int to, double bytes) const;
   NetworkCost::Link state_of(const Transit& message, int link, Time now) const;
   Time service_s(const Transit& message, int link, double slowdown) const;
+  // When a message can begin to take a link, for how long, and the link's state
+  // then.
+  struct Place {
+    Time begin = 0, service = 0;
+    NetworkCost::Link state = {};
+  };
+  Place place_of(const Transit& message, int link) const;
 
   NetworkCost cost_;
   int workers_;
+  bool is_at_boundary_ = false;
   std::vector<Link> links_;  // by kind, then by worker or island
 };
 

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "comm/inproc/network.h"
 #include "unit/comm/endpoint_contract.h"
 
 namespace syncopate {
@@ -69,6 +70,47 @@ TEST(Network, ALinkIsTakenInTheOrderOfFirstBytes) {
   cost.by_worker = {{0, 128}, {4, 128}, {0, 128}};
   EXPECT_EQ(arrivals(3, cost, {{1, 0, 128}, {2, 0, 128, 1.5}}),
             (Times{3.5, 2.5}));
+}
+
+Time arrival(inproc::Network& network, const Sent& message) {
+  inproc::Transit transit =
+      network.send(message.from, message.to, message.bytes, false, message.at);
+  while (!transit.has_arrived()) network.pass(transit);
+  return transit.at();
+}
+
+// While workers come to a boundary, the last one's message takes the link of
+// worker 0 from 8 to 9, and another the next second. Clocks are then set back:
+// what fits before 8 passes, the rest comes after both. So too if the network
+// is that of a resumed run.
+TEST(Network, MessagesAfterABoundaryPassBeforeThoseOfLaterClocks) {
+  const NetworkCost cost{.bytes_per_s = 128};
+  inproc::Network before(4, cost);
+  before.set_at_boundary(true);
+  EXPECT_EQ(arrival(before, {1, 0, 128, 8}), 9);
+  EXPECT_EQ(arrival(before, {2, 0, 128, 8}), 10);
+  inproc::Network resumed(4, cost);
+  resumed.set_clocks(0, before.clocks(0));
+  before.set_at_boundary(false);
+  for (inproc::Network* network : {&before, &resumed}) {
+    EXPECT_EQ(arrival(*network, {3, 0, 128, 1}), 2);
+    EXPECT_EQ(arrival(*network, {3, 0, 128, 2}), 3);
+    EXPECT_EQ(arrival(*network, {3, 0, 256, 6.5}), 12);
+    EXPECT_EQ(arrival(*network, {3, 0, 128, 9}), 13);
+    EXPECT_TRUE(network->clocks(0).taken_later.empty());
+  }
+}
+
+// A small message does not overtake the one before it, though it alone would
+// fit before what a boundary has put off.
+TEST(Network, MessagesOfABoundaryKeepTheirOrder) {
+  inproc::Network network(3, {.bytes_per_s = 128});
+  network.set_at_boundary(true);
+  EXPECT_EQ(arrival(network, {1, 0, 128, 8}), 9);
+  network.set_at_boundary(false);
+  network.set_at_boundary(true);
+  EXPECT_EQ(arrival(network, {2, 0, 256, 7}), 11);
+  EXPECT_EQ(arrival(network, {2, 0, 64, 7}), 11.5);
 }
 
 // Two senders at 64 bytes/s together fill half of a link of 256 bytes/s.

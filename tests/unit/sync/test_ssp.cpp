@@ -92,6 +92,24 @@ TEST(Ssp, TheSlowestSetsThePace) {
   EXPECT_GE(result.clock[0], 80);
 }
 
+// However often a run is evaluated: a lead is not forgiven at a boundary.
+TEST_P(SspPull, TheBoundHoldsOverBoundaries) {
+  for (const int64_t bound : {0, 2, 4}) {
+    ToyRun run = ssp_run(bound, 1);
+    run.sync.asp.pull = GetParam();
+    run.step_time = nullptr;
+    run.step_s = {1, 10, 3};
+    run.steps = 20;
+    const auto whole = test::train_toy(3, run);
+    for (const int64_t every : {1, 2, 5}) {
+      run.boundary_every = every;
+      const auto parted = test::train_toy(3, run);
+      EXPECT_EQ(parted.steps, whole.steps) << bound << ", every " << every;
+      EXPECT_EQ(parted.clock, whole.clock) << bound << ", every " << every;
+    }
+  }
+}
+
 TEST(Ssp, WithALargeBoundIsAsp) {
   for (const int workers : {1, 2, 4, 9}) {
     ToyRun run = ssp_run(1000, 8);

@@ -168,6 +168,7 @@ class ToyWorker {
       endpoint_.set_clock(earliest);
       if (endpoint_.has_virtual_time())
         barrier(endpoint_, endpoint_.world_group(), tags::kControl);
+      endpoint_.leave_boundary();
       scheme_->begin({done, until, earliest});
       endpoint_.set_clock(clock[0]);
       for (bool has_stepped = false;; has_stepped = true) {
@@ -186,6 +187,7 @@ class ToyWorker {
         step(plan);
         clock[0] = endpoint_.now();
       }
+      endpoint_.come_to_boundary();
       scheme_->quiesce();
       if (run_.before_gather) run_.before_gather(endpoint_.rank(), *replica_);
       scheme_->gather();
