@@ -139,6 +139,22 @@ void print_assumptions(Log& log, const ParsedInput& input) {
                                     : "messages take no time on the links");
 }
 
+void note_unused_links(Log& log, const ParsedInput& input, int workers) {
+  const int64_t group = input.options.network.group;
+  const auto note = [&](std::initializer_list<const char*> keys,
+                        const std::string& reason) {
+    for (const char* key : keys)
+      if (input.given.contains(key)) log.line("unused    {}: {}", key, reason);
+  };
+  if (group == 1)
+    note({"network.group_mbit_s", "network.group_latency_us"},
+         "in groups of one worker no message stays inside");
+  if (group >= workers)
+    note({"network.mbit_s", "network.latency_us", "network.uplink_mbit_s"},
+         fmt::format("{} are one group, which no message leaves",
+                     counted(workers, "worker")));
+}
+
 // At the start, because a simulation may take long.
 void check_output(const fs::path& path, const fs::path& input) {
   if (path.extension() != ".h5")
@@ -206,6 +222,7 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
       simulate(*engine, is_exact ? Fidelity::kExact : Fidelity::kRun, &trace);
   report(session.log(), *engine, workers, monotonic_s() - begin_s);
   print_assumptions(session.log(), engine->input);
+  note_unused_links(session.log(), engine->input, engine->workers);
   if (const RunTarget target(*engine); target)
     session.log().line(
         "note       run.target is not judged: the figures are for the run's "

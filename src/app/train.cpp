@@ -61,7 +61,7 @@ void note_unused(Log& log, const Engine& engine, bool is_inproc) {
       !scheme.averages_gradients && !scheme.is_composite)
     log.line("unused    optimizer.lr_factor: {} has no graph: {} count",
              scheme.keyword, counted(engine.workers, "worker"));
-  if (is_inproc) return;
+  if (is_inproc) return note_unused_links(log, engine.input, engine.workers);
   for (const char* limit : {"run.step_timeout_s", "run.io_timeout_s"})
     if (!options.run.watchdog && is_given(limit))
       log.line("unused    {}: run.watchdog = no", limit);

@@ -57,6 +57,12 @@ SimulatedWork simulate_worker(Engine& engine,
     here = step.agree_on_progress(static_cast<int>(requested_stop()));
   }
   const SyncOptions& sync = engine.options.sync;
+  // asp.record writes a file, which a simulation does not.
+  if (here.worker_steps >= engine.plan.total_steps * endpoint.size() &&
+      !sync.asp.record) {
+    step.scheme().finish(RunEnd::kLastStep);
+    account.ended_at = endpoint.now();
+  }
   const ModelledSums& sums = *endpoint.modelled_sums();
   if (sums.knows(sync.collective) &&
       any_scheme(sync, [](const auto& info) { return info.reduces_ranges; }))

@@ -195,6 +195,7 @@ void Trainer::audit(const Position& at) {
         });
   });
   if (difference.empty()) return;
+  close_rows_at(at, at.step >= engine_.plan.total_steps);
   recorder_.finish(at, "replicas differ", "none");
   if (results_) results_->commit();
   throw AgreedError(Error(
@@ -224,10 +225,16 @@ bool Trainer::is_finished(const Position& at) const {
          !recorder_.target_reached().empty();
 }
 
+// `is_last`: also the row that no step will complete.
+void Trainer::close_rows_at(const Position& at, bool is_last) {
+  recorder_.close_rows(at.worker_steps, step_.rate());
+  if (is_last) recorder_.close_last_row(at);
+  recorder_.write_all_rows();
+}
+
 // What comes before the evaluation where a run ends at its last step.
 void Trainer::end_at_target(const Position& at) {
-  recorder_.close_last_row(at);
-  recorder_.write_all_rows();
+  close_rows_at(at, true);
   scheme_.finish(RunEnd::kTarget);
 }
 
@@ -295,16 +302,16 @@ ExitCode Trainer::run() {
     here = meet();
     const Position at = position();
     const bool is_end = at.step >= engine_.plan.total_steps;
-    recorder_.close_rows(at.worker_steps, step_.rate());
-    if (is_end || here.diverged) recorder_.close_last_row(at);
-    recorder_.write_all_rows();
+    if (!here.diverged) {
+      // At every boundary, so that only audited models are evaluated or saved.
+      if (engine_.plan.audit_every > 0) audit(at);
+      if (is_end) scheme_.finish(RunEnd::kLastStep);
+    }
+    close_rows_at(at, is_end || here.diverged);
     if (here.diverged) return end_diverged(at, *here.diverged);
     const bool saves = at.step >= engine_.plan.stop_at ||
                        here.stop != StopRequest::kNone ||
                        is_due(engine_.plan.checkpoint_every, before, at.step);
-    // At every boundary, so that only audited models are evaluated or saved.
-    if (engine_.plan.audit_every > 0) audit(at);
-    if (is_end) scheme_.finish(RunEnd::kLastStep);
     const bool is_best =
         (is_end || is_due(engine_.plan.eval_every, before, at.step)) &&
         evaluate(at);

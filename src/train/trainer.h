@@ -96,6 +96,7 @@ class Trainer {
   double needed_to_stop_s() const;
   double checkpoint_expected_s() const;
   void enter(Stage stage);
+  void close_rows_at(const Position& at, bool is_last);
   void end_at_target(const Position& at);
   void end(const Position& at, StopRequest stopped_by);
   ExitCode nothing_left(const Position& at);

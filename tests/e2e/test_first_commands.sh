@@ -169,6 +169,17 @@ expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=unlike --run.workers=2 --ru
   --data.batch_by_worker=4,12
 says "unused    data.batch: data.batch_by_worker replaces it" out
 
+for command in train simulate; do
+  expect_code 0 "$SYNCOPATE" $command tiny.ini --run.name=links --run.steps=6 --run.workers=2 \
+    --network.group=2 --network.uplink_mbit_s=10 --network.group_mbit_s=100
+  says "unused    network.uplink_mbit_s: 2 workers are one group, which no message leaves" out
+  [[ $(grep -c '^unused' out) == 1 ]] || fail "$command: $(cat out)"
+done
+expect_code 0 "$SYNCOPATE" simulate tiny.ini --run.workers=2 --network.group=1 \
+  --network.mbit_s=100 --network.group_latency_us=3
+says "unused    network.group_latency_us: in groups of one worker no message stays inside" out
+[[ $(grep -c '^unused' out) == 1 ]] || fail "groups of one: $(cat out)"
+
 echo "inspect of a file that is no result"
 mkfifo pipe
 expect_code 65 timeout 20 "$SYNCOPATE" inspect pipe

@@ -97,6 +97,9 @@ for scheme in asp esync sgp choco; do
     --eval.every=5 --checkpoint.every=4
 done
 
+# After the last step.
+both final_ds_sync --sync.scheme=ds_sync --ds_sync.final_average=yes
+
 # Links that are alike: sums are computed, not sent.
 both near_bsp "${alike[@]}"
 both near_hierarchical "${alike[@]}" --sync.collective=hierarchical

@@ -692,22 +692,26 @@ TEST(Asp, SaysWhatCannotRun) {
 // Also where messages take time: those of the slow worker's last step come long
 // after the clocks to which a boundary sets the others back.
 TEST(Asp, ABoundaryIsFreeOnSlowLinks) {
-  for (const int workers : {2, 3}) {
-    ToyRun run = test::run_of("asp");
-    run.steps = 30;
-    run.step_s = {1, 20, 2.5};
-    run.step_s.resize(workers);
-    const NetworkCost cost{.latency_s = 0.01, .bytes_per_s = 2000};
-    const auto whole = test::train_toy(workers, run, cost);
-    for (const int64_t every : {1, 2, 5}) {
-      run.boundary_every = every;
-      const auto parted = test::train_toy(workers, run, cost);
-      EXPECT_EQ(parted.steps, whole.steps) << workers << ", every " << every;
-      for (int rank = 0; rank < workers; ++rank)
-        EXPECT_NEAR(parted.clock[rank], whole.clock[rank], 1e-9)
-            << rank << " of " << workers << ", every " << every;
+  for (const bool is_phase : {false, true})
+    for (const int workers : {2, 3}) {
+      ToyRun run = test::run_of(is_phase ? "sync_switch" : "asp");
+      run.sync.sync_switch.order = {"asp"};
+      run.sync.sync_switch.fractions = {1};
+      run.steps = 30;
+      run.step_s = {1, 20, 2.5};
+      run.step_s.resize(workers);
+      const NetworkCost cost{.latency_s = 0.01, .bytes_per_s = 2000};
+      const auto whole = test::train_toy(workers, run, cost);
+      for (const int64_t every : {1, 2, 5}) {
+        SCOPED_TRACE(fmt::format("{} workers, every {}, phase: {}", workers,
+                                 every, is_phase));
+        run.boundary_every = every;
+        const auto parted = test::train_toy(workers, run, cost);
+        EXPECT_EQ(parted.steps, whole.steps);
+        for (int rank = 0; rank < workers; ++rank)
+          EXPECT_NEAR(parted.clock[rank], whole.clock[rank], 1e-9) << rank;
+      }
     }
-  }
 }
 
 }  // namespace
