@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kUnknownToVersion1 = "since_start/best";
 constexpr std::string_view kYoungerThanVersion2[] = {
-    "links/taken_until_s", "links/num_taken_later", "esync/is_open"};
+    "links/taken_until_s", "links/num_taken_later", "esync/is_open",
+    "order.keeps_leads"};
 
 // CHOCO stored s = sum_j w_ij xhat_j in addition to xhat, but uses only their
 // difference.

@@ -201,14 +201,16 @@ class Endpoint {
   virtual void advance_ahead(Time seconds) { advance(seconds); }
 
   // inproc: sets this worker's virtual clock, possibly backwards, at a boundary
-  // at which it has nothing in flight. MPI: does nothing.
+  // at which it has nothing in flight. Forwards, its next call waits for those
+  // that are behind, as after advance_ahead(). MPI: does nothing.
   virtual void set_clock(Time now) = 0;
 
   // inproc: called as workers come to a boundary, which sets clocks back, and
-  // when all have left it. Messages sent in between take links at times that
-  // are still to come for messages sent afterwards. MPI: does nothing.
+  // when all leave it, to clocks of `earliest` or later. Messages sent in
+  // between take links at times that are still to come for messages sent
+  // afterwards. MPI: does nothing.
   virtual void come_to_boundary() {}
-  virtual void leave_boundary() {}
+  virtual void leave_boundary(Time /*earliest*/) {}
 
   // inproc: when this worker's links are taken, which outlasts boundaries and
   // belongs to a run's state. MPI: never, and setting them does nothing.

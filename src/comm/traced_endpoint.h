@@ -37,7 +37,9 @@ class TracedEndpoint final : public Endpoint {
   void advance_ahead(Time seconds) override { inner_.advance_ahead(seconds); }
   void set_clock(Time now) override { inner_.set_clock(now); }
   void come_to_boundary() override { inner_.come_to_boundary(); }
-  void leave_boundary() override { inner_.leave_boundary(); }
+  void leave_boundary(Time earliest) override {
+    inner_.leave_boundary(earliest);
+  }
   LinkClocks link_clocks() const override { return inner_.link_clocks(); }
   void set_link_clocks(const LinkClocks& clocks) override {
     inner_.set_link_clocks(clocks);

@@ -62,6 +62,7 @@ void write_order(const std::string& path,
     file.attribute("/", "shards", shape.shards);
     file.attribute("/", "bound", shape.bound);
     file.attribute("/", "planned_worker_steps", shape.worker_steps);
+    file.attribute("/", "keeps_leads", order.keeps_leads);
     const int64_t steps = std::ssize(order.tickets);
     file.write<int64_t>("tickets", std::vector{steps}, order.tickets);
     file.attribute("tickets", "description",
@@ -95,6 +96,12 @@ ArrivalOrder read_order(const std::string& path, const OrderShape& expected) {
   expect(path, "workers", attribute("workers"), expected.workers);
   expect(path, "shards", attribute("shards"), expected.shards);
   expect(path, "bound (-1: asp)", attribute("bound"), expected.bound);
+  if (expected.bound >= 0 &&
+      file.int_attribute("/", "keeps_leads").value_or(0) == 0)
+    fail(ExitCode::kBadInput,
+         "{}: recorded by a version of syncopate whose ssp forgot leads at "
+         "boundaries, expected an order of today's ssp",
+         path);
   ArrivalOrder order;
   const int64_t steps = file.dataset("tickets").elems();
   // Earlier versions wrote complete runs only.

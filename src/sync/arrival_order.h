@@ -15,6 +15,9 @@ struct ArrivalOrder {
   std::vector<int64_t> tickets;               // the rank that got each step
   std::vector<std::vector<int64_t>> updates;  // by shard: whose pushes, applied
   std::vector<int64_t> boundaries;            // worker_steps, ascending
+  // 1: a bound has counted leads across all boundaries; 0: an earlier version
+  // of the program has recorded some of it, which forgot them at each.
+  int64_t keeps_leads = 0;
 };
 
 // Determines whether an order fits a run.

@@ -1,6 +1,7 @@
 #include "sync/asp.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "comm/host_values.h"
@@ -39,6 +40,7 @@ OnHost Asp::own_slice(std::span<float> range, const Slice& slice) {
 
 void Asp::enter() {
   has_entered_ = true;
+  order_.enter();
   Replica& mine = replica();
   const Slice slice = exchange_.slice(rank());
   if (shard_) {
@@ -67,8 +69,9 @@ void Asp::begin(const Segment& given) {
   has_left_ = false;
   const Time here = endpoint().now();
   endpoint().set_clock(segment.earliest);
-  const std::vector<int64_t> leads = leads_of_workers();
-  tickets().begin(segment, leads);
+  const int64_t lead = own_lead();
+  const std::vector<int64_t> leads = leads_of_workers(lead);
+  tickets().begin(segment, lead, leads);
   if (shard_)
     shard_->begin(
         endpoint(), segment,
@@ -81,16 +84,29 @@ void Asp::begin(const Segment& given) {
   endpoint().set_clock(here);
 }
 
-// By rank: the steps taken so far, less the fewest. Only a bound needs them.
-std::vector<int64_t> Asp::leads_of_workers() {
-  std::vector<int64_t> leads(size(), 0);
+// Steps so far, less those of the worker with the fewest. Only a bound counts
+// them.
+int64_t Asp::own_lead() {
+  if (!is_bounded_) return 0;
+  double fewest = static_cast<double>(steps_done());
+  agree(endpoint(), world_, std::span(&fewest, 1), Combine::kMin,
+        tags::kCollective);
+  return steps_done() - static_cast<int64_t>(fewest);
+}
+
+// By rank, for those who need them: the shards, and rank 0 for its tickets.
+std::vector<int64_t> Asp::leads_of_workers(int64_t mine) {
+  std::vector<int64_t> leads;
   if (!is_bounded_) return leads;
-  std::vector<double> steps(size(), 0.0);
-  steps[rank()] = static_cast<double>(steps_done());
-  agree(endpoint(), world_, steps, Combine::kCount, tags::kCollective);
-  const double fewest = *std::ranges::min_element(steps);
-  for (int rank = 0; rank < size(); ++rank)
-    leads[rank] = static_cast<int64_t>(steps[rank] - fewest);
+  for (int root = 0; root < std::max(1, exchange_.num_shards()); ++root) {
+    const auto all = gather_bytes(
+        endpoint(), world_, bytes_view(std::span<const int64_t>(&mine, 1)),
+        root, tags::kCollective, Traffic::kControl);
+    if (root != rank()) continue;
+    leads.resize(all.size());
+    for (size_t i = 0; i < all.size(); ++i)
+      std::memcpy(&leads[i], all[i].data(), sizeof leads[i]);
+  }
   return leads;
 }
 

@@ -53,7 +53,8 @@ class Asp : public SchemeBase {
 
  private:
   void check_counters();
-  std::vector<int64_t> leads_of_workers();
+  int64_t own_lead();
+  std::vector<int64_t> leads_of_workers(int64_t mine);
   bool pulls_first(const Word& mine);
   void pull(const Word& mine);
   void await_pulled();

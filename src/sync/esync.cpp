@@ -60,6 +60,7 @@ class Esync final : public SchemeBase {
   explicit Esync(const SchemeParts& parts);
   void enter() override;
   void begin(const Segment& segment) override;
+  bool resume() override;
   StepPlan next(const Word& mine) override;
   bool abandons_step() override;
   void update(const StepPlan& plan) override;
@@ -109,7 +110,6 @@ class Esync final : public SchemeBase {
   int64_t round_ = 0, local_steps_ = 0;
   // At a boundary: whether any worker has taken a local step in this round.
   int64_t is_open_ = 0;
-  int64_t from_ = 0;  // worker_steps at the last boundary
   bool is_in_segment_ = false, is_first_of_segment_ = false;
   bool has_begun_round_ = false;
   Time step_began_ = 0;
@@ -196,7 +196,6 @@ void Esync::enter() {
 
 void Esync::begin(const Segment& segment) {
   SchemeBase::begin(segment);
-  from_ = segment.from;
   is_in_segment_ = is_first_of_segment_ = true;
   if (is_open_ == 0) {
     enter();
@@ -214,20 +213,17 @@ void Esync::start_round() {
   has_begun_round_ = true;
 }
 
-// What a boundary has interrupted comes before the first step of a segment. If
-// it ends the round, an idle plan tells so, since no step may follow.
+bool Esync::resume() {
+  if (!std::exchange(is_first_of_segment_, false)) return false;
+  if (!has_begun_round_) start_round();
+  if (answer_ == kAskAgain) ask();
+  if (waits_for_answer_) waits_ = answer_ == kReady;
+  return average_if_all_wait(false);
+}
+
+// A phase may begin between boundaries.
 StepPlan Esync::next(const Word& mine) {
-  if (std::exchange(is_first_of_segment_, false)) {
-    if (!has_begun_round_) start_round();
-    if (answer_ == kAskAgain) ask();
-    if (waits_for_answer_) waits_ = answer_ == kReady;
-    if (average_if_all_wait(false))
-      return {.is_idle = true,
-              .step = steps_done(),
-              .worker_steps = from_,
-              .rate = parts_.schedule.rate(static_cast<double>(from_) / size()),
-              .momentum = parts_.optimizer.momentum};
-  }
+  resume();
   const StepPlan plan = SchemeBase::next(mine);
   step_began_ = endpoint().now();
   return plan;

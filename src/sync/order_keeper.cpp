@@ -7,6 +7,7 @@
 #include "base/shared_table.h"
 #include "comm/tags.h"
 #include "sync/shard_exchange.h"
+#include "tensor/visit_numbers.h"
 
 namespace syncopate {
 
@@ -71,6 +72,8 @@ void OrderKeeper::note_boundary(int64_t worker_steps) {
 void OrderKeeper::visit_state(StateVisitor& visitor) {
   if (!parts_.sync.asp.record) return;
   const int64_t all = shape_.worker_steps;
+  visit_number(visitor, Owner::kWorker, "order.keeps_leads",
+               recorded_.keeps_leads);
   visit_growing(visitor, "order.tickets", recorded_.tickets, all);
   visit_growing(visitor, "order.updates", recorded_.updates[0], all);
   visit_growing(visitor, "order.boundaries", recorded_.boundaries, all);

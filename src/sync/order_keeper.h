@@ -18,6 +18,8 @@ class OrderKeeper {
 
   // `shard`: the local one, or null. Both must outlive this object's use.
   void attach(Tickets& tickets, ParameterShard* shard);
+  // A run begins, which no earlier version of the program has begun.
+  void enter() { recorded_.keeps_leads = 1; }
   // Returns the part of a segment until the next recorded boundary, which may
   // be one that a request to stop or save made. Error(kBadInput) if it lies
   // beyond the segment: a push would wait for one that comes only later.

@@ -157,14 +157,16 @@ Tickets::Tickets(Endpoint& endpoint, int64_t bound)
     : endpoint_(endpoint), bound_(bound) {}
 
 void Tickets::begin(const Segment& segment) {
-  begin(segment, std::vector<int64_t>(endpoint_.size(), 0));
+  begin(segment, 0, {});
 }
 
-void Tickets::begin(const Segment& segment, std::vector<int64_t> leads) {
-  CHECK(!is_open_ && std::ssize(leads) == endpoint_.size());
+void Tickets::begin(const Segment& segment,
+                    int64_t lead,
+                    std::vector<int64_t> leads) {
+  CHECK(!is_open_);
   segment_ = segment;
-  taken_ = leads[endpoint_.rank()];
-  if (endpoint_.rank() == 0) leads_ = std::move(leads);
+  taken_ = lead;
+  leads_ = std::move(leads);
   is_open_ = true;
   is_over_ = false;
   if (endpoint_.rank() == 0)
@@ -196,7 +198,8 @@ Turn Tickets::next(const Word& mine) {
 void Tickets::serve(Endpoint& endpoint) {
   int64_t ticket = segment_.from;
   bool is_closed = false;
-  Line line(leads_, bound_);
+  if (leads_.empty()) leads_.assign(endpoint.size(), 0);
+  Line line(std::move(leads_), bound_);
   const auto is_over = [&] { return is_closed || ticket >= segment_.until; };
   const auto next = [&] {
     if (is_over()) return line.first();

@@ -127,9 +127,9 @@ class Tickets final : public Pace {
   void replay(const std::vector<int64_t>* grants) { replay_ = grants; }
 
   void begin(const Segment& segment) override;
-  // The same, where workers have taken unlike numbers of steps before: by rank,
-  // less the fewest.
-  void begin(const Segment& segment, std::vector<int64_t> leads);
+  // The same, where workers have taken unlike numbers of steps before: this
+  // worker's less the fewest and, on rank 0, those of all (empty: alike).
+  void begin(const Segment& segment, int64_t lead, std::vector<int64_t> leads);
   // Requests the step that next() then waits for (and ignores its own word), so
   // that the answer arrives while this worker waits for something else.
   // Otherwise next() requests it.

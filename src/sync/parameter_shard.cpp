@@ -80,8 +80,8 @@ void ParameterShard::begin(Endpoint& endpoint,
   clocks_.clear();
   for (size_t rank = 0; rank < lanes_.size(); ++rank) {
     Lane& lane = lanes_[rank];
-    lane.num_pushes = leads[rank];
-    lane.clock = leads[rank] - (pulls_first ? 1 : 0);
+    lane.num_pushes = leads.empty() ? 0 : leads[rank];
+    lane.clock = lane.num_pushes - (pulls_first ? 1 : 0);
     lane.num_updates = num_updates_;
     lane.is_due = true;
     ++clocks_[lane.clock];

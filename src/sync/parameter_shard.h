@@ -97,8 +97,8 @@ class ParameterShard {
   void enter(std::span<const float> parameters);
   // All workers hold `parameters` and `statistics` (these slices of them);
   // starts serving. `leads`: by how many pushes each worker is ahead of the one
-  // with the fewest. `pulls_first`: every worker requests a pull before its
-  // first push.
+  // with the fewest; empty: by none. `pulls_first`: every worker requests a
+  // pull before its first push.
   void begin(Endpoint& endpoint,
              const Segment& segment,
              std::span<const float> parameters,

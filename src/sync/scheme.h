@@ -155,6 +155,7 @@ enum class RunEnd : uint8_t { kLastStep, kTarget };
 //
 //   enter                    replicas hold the initial model (or a checkpoint)
 //   begin                    a segment of work, up to the next boundary
+//     resume
 //     next                   ... of which this worker takes a step
 //     gradient_ready *
 //     update
@@ -173,6 +174,10 @@ class Scheme {
   // buffers and optimizer. Not called on resume: visit_state restores.
   virtual void enter() {}
   virtual void begin(const Segment& segment) = 0;
+  // Does what the last boundary has interrupted. May block. Returns whether
+  // that ended after the worker's last step, as a part of which its time
+  // counts.
+  virtual bool resume() { return false; }
   // May block: on a stale bound, a pull, or an average before forward.
   virtual StepPlan next(const Word& mine) = 0;
   // Called during backward, with the plan that update() gets; never blocks, may

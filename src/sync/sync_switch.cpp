@@ -261,7 +261,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
     const bool is_said = setting_.is_episode != 0 && word.step_s > 0;
     const int64_t done = come_to_rest(is_said ? 0 : seen_step_s(mine));
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
-    parts_.endpoint.leave_boundary();  // a change sets no clocks back
+    parts_.endpoint.leave_boundary(0);  // a change sets no clocks back
     switch_over(done, begin);
   }
   if (taken_++ > 0 && bsp_ != nullptr && !is_removed() && watches_workers())

@@ -45,6 +45,9 @@ class SyncSwitch final : public Scheme {
   explicit SyncSwitch(const SchemeParts& parts);
   void enter() override { inner_->enter(); }
   void begin(const Segment& segment) override;
+  bool resume() override {
+    return is_begun_ && !is_removed() && inner_->resume();
+  }
   StepPlan next(const Word& mine) override;
   void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   bool abandons_step() override { return inner_->abandons_step(); }

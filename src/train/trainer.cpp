@@ -303,9 +303,9 @@ ExitCode Trainer::run() {
     const Position at = position();
     const bool is_end = at.step >= engine_.plan.total_steps;
     if (!here.diverged) {
+      if (is_end) scheme_.finish(RunEnd::kLastStep);
       // At every boundary, so that only audited models are evaluated or saved.
       if (engine_.plan.audit_every > 0) audit(at);
-      if (is_end) scheme_.finish(RunEnd::kLastStep);
     }
     close_rows_at(at, is_end || here.diverged);
     if (here.diverged) return end_diverged(at, *here.diverged);

@@ -37,7 +37,7 @@ void Trainer::log_resized(const CheckpointFacts& then) {
       then.workers, endpoint_.size(), then.step, then.workers,
       then.worker_steps / endpoint_.size(), endpoint_.size(),
       scheme_info(then.scheme).keeps_replicas_equal
-          ? "the model and its optimizer are as they were"
+          ? "the model is as it was"
           : "all start from the average of the model and its optimizer");
   if (engine_.length_workers != endpoint_.size())
     session_.log().line(

@@ -26,8 +26,8 @@ void InprocEndpoint::advance_ahead(Time seconds) {
 
 void InprocEndpoint::set_clock(Time now) {
   checked_run();
-  strand_.time = now;
-  ahead_ = 0;
+  ahead_ = now > strand_.time ? now : 0;
+  strand_.time = std::min(strand_.time, now);
 }
 
 bool InprocEndpoint::done(const Task& task) const {

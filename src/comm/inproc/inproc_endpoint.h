@@ -36,10 +36,10 @@ class InprocEndpoint : public Endpoint {
   void advance_ahead(Time seconds) override;
   void set_clock(Time now) override;
   void come_to_boundary() override {
-    checked_run().network().set_at_boundary(true);
+    checked_run().network().come_to_boundary();
   }
-  void leave_boundary() override {
-    checked_run().network().set_at_boundary(false);
+  void leave_boundary(Time earliest) override {
+    checked_run().network().leave_boundary(earliest);
   }
   LinkClocks link_clocks() const override {
     return checked_run().network().clocks(rank());

@@ -2,6 +2,7 @@
 #include "comm/inproc/network.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -98,23 +99,37 @@ Transit Network::send(int from,
   return message;
 }
 
-void Network::set_at_boundary(bool is_so) {
-  if (std::exchange(is_at_boundary_, is_so) == is_so) return;
-  for (Link& link : links_) link.drained = 0;
+void Network::leave_boundary(Time earliest) {
+  if (!std::exchange(is_at_boundary_, false)) return;
+  for (Link& link : links_) {
+    link.drained = 0;
+    link.forget_until(earliest);
+  }
+}
+
+void Network::Link::forget_until(Time time) {
+  if (later.empty() || later.front().until > time) return;
+  later.erase(later.begin(), after(time));
+}
+
+// The first that ends after `time`.
+std::vector<Network::Interval>::const_iterator Network::Link::after(
+    Time time) const {
+  return std::ranges::upper_bound(later, time, {}, &Interval::until);
 }
 
 void Network::Link::take(Time from, Time until, bool is_at_boundary) {
   if (!takes_time()) return;
-  if (is_at_boundary) {
-    later.insert(std::ranges::upper_bound(later, from, {}, &Interval::from),
-                 {from, until});
-    drained = until;
-    return;
+  if (!is_at_boundary) {
+    free = until;
+    return forget_until(free);
   }
-  free = until;
-  if (later.empty()) return;
-  std::erase_if(later,
-                [&](const Interval& taken) { return taken.until <= free; });
+  drained = until;
+  const auto next = later.begin() + (after(from) - later.cbegin());
+  if (next != later.begin() && std::prev(next)->until == from)
+    std::prev(next)->until = until;
+  else
+    later.insert(next, {from, until});
 }
 
 Network::Place Network::place_of(const Transit& message, int hop) const {
@@ -127,9 +142,10 @@ Network::Place Network::place_of(const Transit& message, int hop) const {
   };
   if (!link.takes_time()) return at(message.first_);
   Place place = at(std::max({message.first_, link.free, link.drained}));
-  for (const Interval& taken : link.later)
-    if (taken.until > place.begin && taken.from < place.begin + place.service)
-      place = at(taken.until);
+  for (auto taken = link.after(place.begin);
+       taken != link.later.end() && taken->from < place.begin + place.service;
+       ++taken)
+    place = at(taken->until);
   return place;
 }
 

@@ -88,8 +88,10 @@ class Network {
   // Until when a worker's outgoing link is taken, apart from later intervals.
   Time& out_free(int rank) { return links_[link_of(kOut, rank)].free; }
 
-  // Whether workers are coming to a boundary.
-  void set_at_boundary(bool is_so);
+  // Workers come to a boundary; all have left it, and nothing is sent before
+  // `earliest`.
+  void come_to_boundary() { is_at_boundary_ = true; }
+  void leave_boundary(Time earliest);
   // When a worker's links, and those of its island, are taken.
   LinkClocks clocks(int rank) const;
   void set_clocks(int rank, const LinkClocks& clocks);
@@ -114,10 +116,12 @@ class Network {
     double bytes_per_s = 0;  // 0: no limit
     double message_s = 0;    // cost of a message beside its bytes
     Time free = 0;
-    std::vector<Interval> later = {};  // apart, in order of time
+    std::vector<Interval> later = {};  // apart, in order of time, disjoint
     Time drained = 0;  // the end of those of the boundary to which workers come
     bool takes_time() const { return bytes_per_s > 0 || message_s > 0; }
     void take(Time from, Time until, bool is_at_boundary);
+    void forget_until(Time time);
+    std::vector<Interval>::const_iterator after(Time time) const;
   };
 
   int link_of(Kind kind, int rank) const;

@@ -86,12 +86,12 @@ Time arrival(inproc::Network& network, const Sent& message) {
 TEST(Network, MessagesAfterABoundaryPassBeforeThoseOfLaterClocks) {
   const NetworkCost cost{.bytes_per_s = 128};
   inproc::Network before(4, cost);
-  before.set_at_boundary(true);
+  before.come_to_boundary();
   EXPECT_EQ(arrival(before, {1, 0, 128, 8}), 9);
   EXPECT_EQ(arrival(before, {2, 0, 128, 8}), 10);
   inproc::Network resumed(4, cost);
   resumed.set_clocks(0, before.clocks(0));
-  before.set_at_boundary(false);
+  before.leave_boundary(0);
   for (inproc::Network* network : {&before, &resumed}) {
     EXPECT_EQ(arrival(*network, {3, 0, 128, 1}), 2);
     EXPECT_EQ(arrival(*network, {3, 0, 128, 2}), 3);
@@ -105,10 +105,10 @@ TEST(Network, MessagesAfterABoundaryPassBeforeThoseOfLaterClocks) {
 // fit before what a boundary has put off.
 TEST(Network, MessagesOfABoundaryKeepTheirOrder) {
   inproc::Network network(3, {.bytes_per_s = 128});
-  network.set_at_boundary(true);
+  network.come_to_boundary();
   EXPECT_EQ(arrival(network, {1, 0, 128, 8}), 9);
-  network.set_at_boundary(false);
-  network.set_at_boundary(true);
+  network.leave_boundary(0);
+  network.come_to_boundary();
   EXPECT_EQ(arrival(network, {2, 0, 256, 7}), 11);
   EXPECT_EQ(arrival(network, {2, 0, 64, 7}), 11.5);
 }

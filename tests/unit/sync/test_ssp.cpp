@@ -2,6 +2,7 @@
 // others, and the absence of deadlocks.
 #include <algorithm>
 
+#include "sync/arrival_order.h"
 #include "unit/sync/reference.h"
 #include "unit/sync/server_toy.h"
 
@@ -170,6 +171,27 @@ TEST(Ssp, ReplaysARecordedOrder) {
       run.step_time = test::uneven(12);
       EXPECT_EQ(test::train_toy(workers, run).parameters, recorded.parameters);
     }
+}
+
+// An order in which leads were forgotten at boundaries could make a push wait
+// for ever.
+TEST(Ssp, AnOrderOfForgottenLeadsIsRefused) {
+  const test::OwnFolder folder;
+  const std::string path = folder / "old.h5";
+  for (const int64_t bound : {int64_t{-1}, int64_t{3}}) {
+    const OrderShape shape{
+        .workers = 2, .shards = 1, .worker_steps = 2, .bound = bound};
+    ArrivalOrder order{{0, 1}, {{0, 1}}, {2}};
+    write_order(path, order, shape);
+    if (bound < 0) {
+      EXPECT_NO_THROW(read_order(path, shape));
+      continue;
+    }
+    EXPECT_THROW(read_order(path, shape), Error);
+    order.keeps_leads = 1;
+    write_order(path, order, shape);
+    EXPECT_NO_THROW(read_order(path, shape));
+  }
 }
 
 // Time for which the bound blocks a worker is reported as waiting for others.

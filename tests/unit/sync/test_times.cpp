@@ -33,9 +33,7 @@ TEST_P(Times, OfComputingAndWaitingAreTheClocks) {
     run.after_step = [&](int rank, const StepPlan&, Scheme& scheme, Replica&) {
       add_times(rank, scheme);
     };
-    run.after_idle = [&](int rank, const StepPlan&, Scheme& scheme) {
-      add_times(rank, scheme);
-    };
+    run.after_resume = add_times;
     const test::ToyResult result =
         test::train_toy(kWorkers, run, {.latency_s = 0.05, .bytes_per_s = 2e3});
     for (int rank = 0; rank < kWorkers; ++rank)

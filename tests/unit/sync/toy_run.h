@@ -64,6 +64,8 @@ struct ToyRun {
   std::function<void(int rank, Replica&)> before_gather;
   // Whether a worker asks, after so many steps, to end the segment.
   std::function<bool(int rank, int64_t steps)> asks_to_stop;
+  // Called where resume() has taken time.
+  std::function<void(int rank, Scheme&)> after_resume;
   // Called for a step that this worker only follows.
   std::function<void(int rank, const StepPlan&, Scheme&)> after_idle;
 };
@@ -168,9 +170,13 @@ class ToyWorker {
       endpoint_.set_clock(earliest);
       if (endpoint_.has_virtual_time())
         barrier(endpoint_, endpoint_.world_group(), tags::kControl);
-      endpoint_.leave_boundary();
+      endpoint_.leave_boundary(earliest);
       scheme_->begin({done, until, earliest});
       endpoint_.set_clock(clock[0]);
+      if (scheme_->resume()) {
+        clock[0] = endpoint_.now();
+        if (run_.after_resume) run_.after_resume(endpoint_.rank(), *scheme_);
+      }
       for (bool has_stepped = false;; has_stepped = true) {
         const bool asks =
             has_stepped && run_.asks_to_stop &&
@@ -181,7 +187,6 @@ class ToyWorker {
         if (plan.is_idle) {
           if (run_.after_idle)
             run_.after_idle(endpoint_.rank(), plan, *scheme_);
-          clock[0] = endpoint_.now();
           continue;
         }
         step(plan);
