@@ -205,10 +205,10 @@ class Endpoint {
   // that are behind, as after advance_ahead(). MPI: does nothing.
   virtual void set_clock(Time now) = 0;
 
-  // inproc: called as workers come to a boundary, which sets clocks back, and
-  // when all leave it, to clocks of `earliest` or later. Messages sent in
-  // between take links at times that are still to come for messages sent
-  // afterwards. MPI: does nothing.
+  // inproc: call when a worker reaches a boundary, which sets clocks back, and
+  // when all leave it, with clocks of `earliest` or later. Messages sent in
+  // between may occupy links in the future of messages sent afterwards. MPI:
+  // does nothing.
   virtual void come_to_boundary() {}
   virtual void leave_boundary(Time /*earliest*/) {}
 

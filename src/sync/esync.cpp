@@ -14,14 +14,13 @@
 // flight while the next step runs, and "ready" abandons that step and discards
 // its gradient. A step that completes before the answer arrives counts.
 //
-// A round goes on over boundaries, where w_t is evaluated and saved as the
-// model, the workers' own parameters beside it; the last step of the run ends
-// it. The clocks of the workers at a boundary are not those of one moment, so
-// from the first worker there to the last the state server decides nothing:
-// whoever asks then asks again in the next segment. No worker knows who waits
-// for an average and who is at the boundary, so all count both: those who wait
-// get their average if all do, and those at the boundary count until all are
-// there.
+// A round goes on over boundaries. There, w_t is evaluated and saved as the
+// model, with the workers' own parameters beside it; after the run's last step
+// the round ends. Workers reach a boundary at different times: from the first
+// arrival on, the state server decides nothing, and a worker that asks then
+// asks again in the next segment. No worker knows who is waiting for the
+// average and who is at the boundary, so they count both: if all are waiting,
+// they average, and those at the boundary count until all are there.
 #include <cstring>
 
 #include "base/text.h"

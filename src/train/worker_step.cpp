@@ -347,10 +347,10 @@ void WorkerStep::meet_at(Time earliest) {
 void WorkerStep::begin(const Segment& segment) {
   scheme_->begin(segment);
   endpoint_.set_clock(ended_at_);
-  if (scheme_->resume()) ended_at_ = endpoint_.now();
   // A pause before the boundary counts for nothing if it has set clocks back.
   if (is_virtual_) paused_for_ = -1;
   if (trace_ != nullptr) trace_->at_step(scheme_->steps_done() + 1);
+  if (scheme_->resume()) ended_at_ = endpoint_.now();
 }
 
 void WorkerStep::follow(const StepPlan& plan) {

@@ -219,6 +219,7 @@ LinkClocks Network::clocks(int rank) const {
 }
 
 void Network::set_clocks(int rank, const LinkClocks& clocks) {
+  is_at_boundary_ = true;
   for (int kind = 0; kind < kNumKinds; ++kind) {
     Link& link = links_[link_of(static_cast<Kind>(kind), rank)];
     link.free = clocks.taken_until[kind];

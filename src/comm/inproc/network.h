@@ -10,10 +10,10 @@
 // than the link could carry them, they share it byte by byte: they wait only
 // for what exceeds the link's rate.
 //
-// A boundary sets workers' clocks back, so some messages that were sent before
-// it are in the future of those sent after it. The intervals for which they
-// take links are therefore kept apart: later messages pass before them where
-// they fit.
+// A boundary sets workers' clocks back, so messages sent while workers arrive
+// there may lie in the future of messages sent afterwards. The intervals in
+// which they occupy links are kept apart, and later messages pass before them
+// where they fit.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -88,11 +88,12 @@ class Network {
   // Until when a worker's outgoing link is taken, apart from later intervals.
   Time& out_free(int rank) { return links_[link_of(kOut, rank)].free; }
 
-  // Workers come to a boundary; all have left it, and nothing is sent before
-  // `earliest`.
+  // Call when the first worker reaches a boundary, and when all leave it, after
+  // which nothing is sent before `earliest`.
   void come_to_boundary() { is_at_boundary_ = true; }
   void leave_boundary(Time earliest);
-  // When a worker's links, and those of its island, are taken.
+  // When a worker's links, and those of its island, are taken: the state of a
+  // boundary.
   LinkClocks clocks(int rank) const;
   void set_clocks(int rank, const LinkClocks& clocks);
 

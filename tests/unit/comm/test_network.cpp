@@ -92,6 +92,7 @@ TEST(Network, MessagesAfterABoundaryPassBeforeThoseOfLaterClocks) {
   inproc::Network resumed(4, cost);
   resumed.set_clocks(0, before.clocks(0));
   before.leave_boundary(0);
+  resumed.leave_boundary(0);
   for (inproc::Network* network : {&before, &resumed}) {
     EXPECT_EQ(arrival(*network, {3, 0, 128, 1}), 2);
     EXPECT_EQ(arrival(*network, {3, 0, 128, 2}), 3);
