@@ -81,7 +81,7 @@ class Esync final : public SchemeBase {
   bool has_answer();  // in answer_; nothing is pending then
   void wait_for_answer();
   void start_round();
-  bool average_if_all_wait(bool is_in_step);  // returns whether it has
+  bool average_if_all_wait();  // returns whether it has
   void end_round();
   void visit_open_round(StateVisitor& visitor);
   // How many workers wait for the average, are at the boundary, and have taken
@@ -217,7 +217,7 @@ bool Esync::resume() {
   if (!has_begun_round_) start_round();
   if (answer_ == kAskAgain) ask();
   if (waits_for_answer_) waits_ = answer_ == kReady;
-  return average_if_all_wait(false);
+  return average_if_all_wait();
 }
 
 // A phase may begin between boundaries.
@@ -250,7 +250,7 @@ void Esync::end_step(const StepPlan&) {
     if (!question_ && answer_ != kReady) ask();
   }
   waits_ = !question_ && answer_ == kReady;
-  average_if_all_wait(true);
+  average_if_all_wait();
 }
 
 Esync::Count Esync::count(bool is_at_boundary) {
@@ -260,17 +260,16 @@ Esync::Count Esync::count(bool is_at_boundary) {
   return {counts[0], counts[1], counts[2]};
 }
 
-bool Esync::average_if_all_wait(bool is_in_step) {
+bool Esync::average_if_all_wait() {
   if (!waits_) return false;
   const Time begin = endpoint().now();
   const bool do_all = count(false).waiting == size();
-  // Otherwise a boundary comes first, which sets the clock back to the end of
-  // the last step.
-  if (do_all || is_in_step || !endpoint().has_virtual_time()) {
-    const SyncTimes waited = waited_since(begin, endpoint(), "other workers");
-    times_.add(waited);
-    waited_s_ += waited.wait_s;
-  }
+  // Otherwise a boundary comes first. In virtual time the wait then goes on
+  // after it from here.
+  if (!do_all) endpoint().set_clock(begin);
+  const SyncTimes waited = waited_since(begin, endpoint(), "other workers");
+  times_.add(waited);
+  waited_s_ += waited.wait_s;
   if (!do_all) return false;
   end_round();
   start_round();
