@@ -95,6 +95,13 @@ with h5py.File("runs/evaluated-1/results.h5") as file:
     assert sent[0].sum() == sent[1], sent
 PY
 
+echo "random inputs (500 under EXHAUSTIVE=1; RANDOM_FIRST begins elsewhere)"
+count=8
+[[ ${EXHAUSTIVE:-0} == 0 ]] || count=500
+export SYNCOPATE
+python "$here/random_boundaries.py" "${RANDOM_FIRST:-1}" $count esync ||
+  fail "see above"
+
 echo "an open round's checkpoint holds the model with which it began"
 train open --run.stop_at=17 --eval.every=17
 expect_code 0 "$SYNCOPATE" evaluate rounds.ini --checkpoint=runs/open
