@@ -6,8 +6,9 @@
 $SYNCOPATE is the program; SCHEME one under which a boundary changes nothing in
 virtual time. For each seed from FIRST on, draws an input as random_runs.py does,
 with links that no message fills, where messages from before and after a boundary
-could meet, and steps of random length, so that no two end at the same moment, after
-which either might come first. The parameters, clocks and steps of a run with evaluations and
+could meet, and steps of random length. (Workers that leave an average at the same
+moment may still ask for the last steps in another order: of 300 seeds, that parted
+two.) The parameters, clocks and steps of a run with evaluations and
 checkpoints at every step must be those of one without, to the bit. A finding is
 printed as the keys that repeat it.
 """
