@@ -69,9 +69,11 @@ void Asp::begin(const Segment& given) {
   has_left_ = false;
   const Time here = endpoint().now();
   endpoint().set_clock(segment.earliest);
-  const int64_t lead = own_lead();
-  const std::vector<int64_t> leads = leads_of_workers(lead);
-  tickets().begin(segment, lead, leads);
+  const std::vector<int64_t> steps = steps_of_workers();
+  if (steps.empty())
+    SchemeBase::begin(segment);
+  else
+    tickets().begin(segment, steps);
   if (shard_)
     shard_->begin(
         endpoint(), segment,
@@ -79,35 +81,27 @@ void Asp::begin(const Segment& given) {
             .values(),
         own_slice(replica().buffers, exchange_.statistics_slice(rank()))
             .values(),
-        leads, pulls_first({}));
+        steps, pulls_first({}));
   barrier(endpoint(), world_, tags::kCollective);
   endpoint().set_clock(here);
 }
 
-// Steps so far, less those of the worker with the fewest. Only a bound counts
-// them.
-int64_t Asp::own_lead() {
-  if (!is_bounded_) return 0;
-  double fewest = static_cast<double>(steps_done());
-  agree(endpoint(), world_, std::span(&fewest, 1), Combine::kMin,
-        tags::kCollective);
-  return steps_done() - static_cast<int64_t>(fewest);
-}
-
-// By rank, for those who need them: the shards, and rank 0 for its tickets.
-std::vector<int64_t> Asp::leads_of_workers(int64_t mine) {
-  std::vector<int64_t> leads;
-  if (!is_bounded_) return leads;
+// By rank, for those who count them: with a bound, the shards, and rank 0 for
+// its tickets. Empty for all others.
+std::vector<int64_t> Asp::steps_of_workers() {
+  std::vector<int64_t> steps;
+  if (!is_bounded_) return steps;
+  const int64_t mine = steps_done();
   for (int root = 0; root < std::max(1, exchange_.num_shards()); ++root) {
     const auto all = gather_bytes(
         endpoint(), world_, bytes_view(std::span<const int64_t>(&mine, 1)),
         root, tags::kCollective, Traffic::kControl);
     if (root != rank()) continue;
-    leads.resize(all.size());
+    steps.resize(all.size());
     for (size_t i = 0; i < all.size(); ++i)
-      std::memcpy(&leads[i], all[i].data(), sizeof leads[i]);
+      std::memcpy(&steps[i], all[i].data(), sizeof steps[i]);
   }
-  return leads;
+  return steps;
 }
 
 // Requests another step before it waits for the pull. A later answer would

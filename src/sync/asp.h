@@ -53,8 +53,7 @@ class Asp : public SchemeBase {
 
  private:
   void check_counters();
-  int64_t own_lead();
-  std::vector<int64_t> leads_of_workers(int64_t mine);
+  std::vector<int64_t> steps_of_workers();
   bool pulls_first(const Word& mine);
   void pull(const Word& mine);
   void await_pulled();

@@ -77,8 +77,8 @@ class Esync final : public SchemeBase {
  private:
   void serve(Endpoint& endpoint);  // rank 0
   void tell(int kind);
-  void ask();         // the answer will be in answer_
-  bool has_answer();  // in answer_; nothing is pending then
+  void ask();          // the answer will be in answer_
+  void take_answer();  // if it has arrived
   void wait_for_answer();
   void start_round();
   bool average_if_all_wait();  // returns whether it has
@@ -114,7 +114,7 @@ class Esync final : public SchemeBase {
   Time step_began_ = 0;
   double step_s_ = 0;
   Request question_;                     // in flight; null: none
-  int64_t answer_ = 0;                   // the last
+  int64_t answer_ = kAnotherStep;        // the last
   bool waits_ = false;                   // for the average
   bool is_abandoned_ = false;            // this step
   int64_t last_local_steps_ = 0;         // of the previous round
@@ -175,10 +175,8 @@ void Esync::ask() {
   if (waits_for_answer_) exposed("state server", [&] { wait_for_answer(); });
 }
 
-bool Esync::has_answer() {
-  if (!question_ || !endpoint().test(question_)) return false;
-  wait_for_answer();
-  return true;
+void Esync::take_answer() {
+  if (question_ && endpoint().test(question_)) wait_for_answer();
 }
 
 void Esync::wait_for_answer() {
@@ -229,7 +227,7 @@ StepPlan Esync::next(const Word& mine) {
 }
 
 bool Esync::abandons_step() {
-  has_answer();
+  take_answer();
   is_abandoned_ = !question_ && answer_ == kReady;
   return is_abandoned_;
 }
@@ -245,7 +243,7 @@ void Esync::end_step(const StepPlan&) {
     ++abandoned_;
   } else {
     step_s_ = endpoint().now() - step_began_;
-    has_answer();
+    take_answer();
     // The answer to the query after the previous step, if it has arrived.
     if (!question_ && answer_ != kReady) ask();
   }

@@ -157,16 +157,14 @@ Tickets::Tickets(Endpoint& endpoint, int64_t bound)
     : endpoint_(endpoint), bound_(bound) {}
 
 void Tickets::begin(const Segment& segment) {
-  begin(segment, 0, {});
+  begin(segment,
+        std::vector<int64_t>(endpoint_.rank() == 0 ? endpoint_.size() : 0));
 }
 
-void Tickets::begin(const Segment& segment,
-                    int64_t lead,
-                    std::vector<int64_t> leads) {
+void Tickets::begin(const Segment& segment, std::vector<int64_t> steps) {
   CHECK(!is_open_);
   segment_ = segment;
-  taken_ = lead;
-  leads_ = std::move(leads);
+  steps_before_ = std::move(steps);
   is_open_ = true;
   is_over_ = false;
   if (endpoint_.rank() == 0)
@@ -177,7 +175,7 @@ void Tickets::begin(const Segment& segment,
 void Tickets::ask(const Word& mine) {
   CHECK(is_open_ && !answer_);
   if (is_over_) return;
-  wish_ = {taken_, mine.stop > 0 || mine.has_diverged ? 1 : 0, mine.step_s};
+  wish_ = {steps_, mine.stop > 0 || mine.has_diverged ? 1 : 0, mine.step_s};
   answer_ = endpoint_.irecv({&ticket_, sizeof ticket_}, 0, tags::kTicketAnswer);
   request_ = endpoint_.isend({&wish_, sizeof wish_}, 0, tags::kTicketRequest,
                              Traffic::kControl);
@@ -190,7 +188,6 @@ Turn Tickets::next(const Word& mine) {
   endpoint_.wait(std::exchange(answer_, nullptr));
   is_over_ = ticket_ == kOver;
   if (is_over_) return {.stop = true};
-  ++taken_;
   return {.stop = false, .step = steps_++, .worker_steps = ticket_};
 }
 
@@ -198,8 +195,7 @@ Turn Tickets::next(const Word& mine) {
 void Tickets::serve(Endpoint& endpoint) {
   int64_t ticket = segment_.from;
   bool is_closed = false;
-  if (leads_.empty()) leads_.assign(endpoint.size(), 0);
-  Line line(std::move(leads_), bound_);
+  Line line(std::move(steps_before_), bound_);
   const auto is_over = [&] { return is_closed || ticket >= segment_.until; };
   const auto next = [&] {
     if (is_over()) return line.first();
@@ -218,7 +214,7 @@ void Tickets::serve(Endpoint& endpoint) {
     // so a replayed segment ends where the recorded one did.
     is_closed |= wish.ends != 0 && replay_ == nullptr;
     if (ends_early_) is_closed |= ends_early_(message.from, wish.step_s);
-    line.join(message.from, wish.taken);
+    line.join(message.from, wish.steps);
     while (!line.is_empty()) {
       const int rank = next();
       if (rank < 0) break;

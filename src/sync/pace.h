@@ -127,9 +127,8 @@ class Tickets final : public Pace {
   void replay(const std::vector<int64_t>* grants) { replay_ = grants; }
 
   void begin(const Segment& segment) override;
-  // The same, where workers have taken unlike numbers of steps before: this
-  // worker's less the fewest and, on rank 0, those of all (empty: alike).
-  void begin(const Segment& segment, int64_t lead, std::vector<int64_t> leads);
+  // With a bound: `steps` on rank 0 are those of each worker so far.
+  void begin(const Segment& segment, std::vector<int64_t> steps);
   // Requests the step that next() then waits for (and ignores its own word), so
   // that the answer arrives while this worker waits for something else.
   // Otherwise next() requests it.
@@ -140,7 +139,7 @@ class Tickets final : public Pace {
 
  private:
   struct Wish {
-    int64_t taken;  // steps handed out in this segment, and the lead before
+    int64_t steps;  // so far
     int64_t ends;   // 1: the segment is to end
     double step_s;
   };
@@ -152,8 +151,7 @@ class Tickets final : public Pace {
   std::vector<int64_t>* record_ = nullptr;
   const std::vector<int64_t>* replay_ = nullptr;
   Segment segment_;
-  std::vector<int64_t> leads_;
-  int64_t taken_ = 0;  // in the segment, and the lead before
+  std::vector<int64_t> steps_before_;  // the segment, by rank
   bool is_open_ = false, is_over_ = false;
   Wish wish_{};
   int64_t ticket_ = 0;

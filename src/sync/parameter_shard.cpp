@@ -72,7 +72,7 @@ void ParameterShard::begin(Endpoint& endpoint,
                            const Segment& segment,
                            std::span<const float> parameters,
                            std::span<const float> statistics,
-                           std::span<const int64_t> leads,
+                           std::span<const int64_t> pushes,
                            bool pulls_first) {
   CHECK(!service_);
   copy(x_, parameters);
@@ -80,7 +80,7 @@ void ParameterShard::begin(Endpoint& endpoint,
   clocks_.clear();
   for (size_t rank = 0; rank < lanes_.size(); ++rank) {
     Lane& lane = lanes_[rank];
-    lane.num_pushes = leads.empty() ? 0 : leads[rank];
+    lane.num_pushes = pushes.empty() ? 0 : pushes[rank];
     lane.clock = lane.num_pushes - (pulls_first ? 1 : 0);
     lane.num_updates = num_updates_;
     lane.is_due = true;

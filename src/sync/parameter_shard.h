@@ -96,14 +96,14 @@ class ParameterShard {
   // Adopts a new model, as if it had always been the state.
   void enter(std::span<const float> parameters);
   // All workers hold `parameters` and `statistics` (these slices of them);
-  // starts serving. `leads`: by how many pushes each worker is ahead of the one
-  // with the fewest; empty: by none. `pulls_first`: every worker requests a
+  // starts serving. `pushes`: how many each worker has made so far, which a
+  // bound counts; empty without one. `pulls_first`: every worker requests a
   // pull before its first push.
   void begin(Endpoint& endpoint,
              const Segment& segment,
              std::span<const float> parameters,
              std::span<const float> statistics,
-             std::span<const int64_t> leads,
+             std::span<const int64_t> pushes,
              bool pulls_first);
   // Call once all workers are at the boundary.
   void end(Endpoint& endpoint);
@@ -114,8 +114,9 @@ class ParameterShard {
     int num_parts = 0;  // of its push that have arrived, less the header
     // Of its next pull: requested, and allowed by what it pushed before.
     bool is_requested = false, is_due = false;
-    int64_t num_pushes = 0;  // applied in this segment, and the lead before
-    // The same, when its last pull was requested and due; -1: none was yet.
+    int64_t num_pushes = 0;  // applied; without a bound, in this segment
+    // The same, when its last pull was requested and due; one less than at the
+    // segment's beginning if none was yet.
     int64_t clock = 0;
     int64_t num_updates = 0;  // in total, at its last pull
     Time allowed_at = 0;

@@ -174,9 +174,8 @@ class Scheme {
   // buffers and optimizer. Not called on resume: visit_state restores.
   virtual void enter() {}
   virtual void begin(const Segment& segment) = 0;
-  // Does what the last boundary has interrupted. May block. Returns whether
-  // that ended after the worker's last step, as a part of which its time
-  // counts.
+  // Completes what the last boundary interrupted, and may block for it. Returns
+  // true if it has: its time then belongs to the worker's last step.
   virtual bool resume() { return false; }
   // May block: on a stale bound, a pull, or an average before forward.
   virtual StepPlan next(const Word& mine) = 0;

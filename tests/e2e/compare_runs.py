@@ -24,6 +24,13 @@ def newest(run):
     return folders[-1]
 
 
+def flat(item):
+    """All values of a dataset or of a group, in the order of their names."""
+    if isinstance(item, h5py.Dataset):
+        return item[()].ravel().astype(float)
+    return np.concatenate([flat(item[name]) for name in sorted(item)])
+
+
 def differences(a, b, replica_only, times):
     """Where two runs differ, as lines."""
     found = []

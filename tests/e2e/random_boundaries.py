@@ -13,6 +13,7 @@ checkpoints at every step must be those of one without, to the bit. A finding is
 printed as the keys that repeat it.
 """
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -39,22 +40,14 @@ class Draw(random_runs.Draw):
             self.set("compute.spread", .3)
 
 
-def add(item, values):
-    if isinstance(item, h5py.Dataset):
-        values.append(item[()].ravel().astype(float))
-        return
-    for name in sorted(item):
-        add(item[name], values)
-
-
 def reached(run):
     """Its parameters, and each worker's clock and steps."""
-    folder = compare_runs.newest(run)
     values = []
-    for path in sorted(folder.glob("*.h5")):
+    for path in sorted(compare_runs.newest(run).glob("*.h5")):
         with h5py.File(path) as file:
-            for name in sorted({"parameters", "virtual_s", "steps"} & set(file)):
-                add(file[name], values)
+            values += [compare_runs.flat(file[name])
+                       for name in ("parameters", "virtual_s", "steps")
+                       if name in file]
     return np.concatenate(values)
 
 
@@ -72,7 +65,7 @@ def compare(words):
             return "refused" if run.returncode == 65 else "diverged"
         if run.returncode != 0:
             return f"exit code {run.returncode}: {run.stderr}"
-        ends.append(reached(compare_runs.pathlib.Path(f"runs/every-{every}")))
+        ends.append(reached(pathlib.Path(f"runs/every-{every}")))
     if not np.array_equal(*ends):
         return f"they end up to {np.abs(ends[0] - ends[1]).max():.3g} apart"
     return "equal"

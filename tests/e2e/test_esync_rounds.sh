@@ -13,25 +13,20 @@ train() { # train NAME KEYS...
   expect_code 0 "$SYNCOPATE" train rounds.ini --run.name="$1" \
     --optimizer.momentum=0.5 "${@:2}"
 }
+export PYTHONPATH=$here
 cat >states.py <<'PY'
 """What runs came to."""
-import glob, os
+import pathlib
 import h5py
 import numpy as np
-
-def flat(group):
-    """All values of a group, in the order of their names."""
-    found = {}
-    group.visititems(lambda name, item: found.update({name: item[()].ravel()})
-                     if isinstance(item, h5py.Dataset) else None)
-    return np.concatenate([found[name] for name in sorted(found)])
+import compare_runs
+from compare_runs import flat
 
 def newest(run):
     """The files of its newest checkpoint: that of all, and of each worker."""
-    folder = sorted(glob.glob(f"runs/{run}/checkpoints/step-????????"))[-1]
-    workers = sorted(glob.glob(folder + "/worker-*.h5"))
-    return (h5py.File(folder + "/replica.h5"),
-            [h5py.File(path) for path in workers])
+    folder = compare_runs.newest(pathlib.Path("runs", run))
+    return (h5py.File(folder / "replica.h5"),
+            [h5py.File(path) for path in sorted(folder.glob("worker-*.h5"))])
 
 def reached(run):
     """Everything but the traffic of the boundaries, and what a row holds."""
