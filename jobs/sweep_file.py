@@ -14,12 +14,14 @@ sys.path.insert(0, os.path.join(ROOT, "postprocess"))
 from exit_codes import BAD_INPUT, INPUT_MISSING, USAGE  # noqa: E402
 from run_reader import METRICS, RunError, parse_ini  # noqa: E402
 from study import read_rules  # noqa: E402
+from target import parse_target  # noqa: E402
 
-FORMAT = {"sweep": {"input", "directory", "metric", "command"},
+FORMAT = {"sweep": {"input", "directory", "metric", "command", "target"},
           "tune": {"key", "grid", "metric", "seeds", "overrides"},
           "final": {"seeds", "overrides"}}
 OPTIONAL = {("sweep", "directory"), ("sweep", "metric"), ("sweep", "command"),
-            ("tune", "overrides"), ("final", "overrides")}
+            ("sweep", "target"), ("tune", "overrides"),
+            ("final", "overrides")}
 # Sections with names of the file's own.
 FREE_SECTIONS = {"variants", "sizes", "rules", "over"}
 # Variants must not change these sections; the comparison would be unfair.
@@ -164,12 +166,13 @@ def read_tuning(path, tune):
     if not re.fullmatch(KEY, key) or key in OWN_KEYS:
         raise RunError(BAD_INPUT, f"{path}: tune.key: {key}: a key such as "
                        "optimizer.lr expected")
-    grid = words_of(re.sub(r"^auto\b", "", tune["grid"]), f"{path}: tune.grid",
-                    float)
-    extends = tune["grid"].startswith("auto")
+    extends = bool(re.match(r"auto\b", tune["grid"]))
+    values = tune["grid"].removeprefix("auto") if extends else tune["grid"]
+    grid = [] if extends and not values else \
+        words_of(values, f"{path}: tune.grid", float)
     if extends and (len(grid) < 2 or min(map(float, grid)) <= 0):
         raise RunError(BAD_INPUT, f"{path}: tune.grid: {tune['grid']}: auto and "
-                       "two numbers > 0 or more expected")
+                       "at least two values > 0 to begin with expected")
     return (key, grid, extends, metric,
             words_of(tune["seeds"], f"{path}: tune.seeds", int),
             parse_overrides(tune.get("overrides", ""),
@@ -271,6 +274,11 @@ def read_sweep(path, arguments):
     rules = read_rules(path, sections.get("rules", {}), sections["variants"])
     if rules and not size:
         raise RunError(BAD_INPUT, f"{path}: [sizes]: missing, for [rules]")
+    if "target" in sweep:
+        parse_target(sweep["target"], f"{path}: sweep.target:")
+        if not rules:
+            raise RunError(BAD_INPUT, f"{path}: sweep.target: only [rules] "
+                           "use it")
     if again and not rules:
         raise RunError(USAGE, f"--again: {path} has no [rules], so nothing is "
                        "recorded")

@@ -147,19 +147,19 @@ def draw_line(panel, line, look, has_diverged):
         mark_divergence(panel, x[-1], y[-1], look["color"])
 
 
-def limit_axis(panel, curves, possible):
-    """Ends the axis where the lines, the intervals of their last points and
-    the metric's values do: the first evaluations of few seeds have wide bands,
-    which would be the scale."""
+def limits_of(curves, possible):
+    """Where the metric's axis ends: with the lines, the intervals of their last
+    points and the metric's values. The first evaluations of few seeds have wide
+    bands, which would be the scale. None without points."""
     y = np.concatenate([part for curve in curves.values()
                         for _, y, low, high in [curve["time"]]
                         for part in (y, low[-1:], high[-1:])] or [[]])
     y = y[np.isfinite(y)]
     if not len(y):
-        return
+        return None
     margin = 0.06 * (y.max() - y.min()) or 0.05
-    panel.set_ylim(max(y.min() - 2 * margin, possible[0]),
-                   min(y.max() + 2 * margin, possible[1] + margin / 2))
+    return (max(y.min() - 2 * margin, possible[0]),
+            min(y.max() + 2 * margin, possible[1] + margin / 2))
 
 
 def draw_small(figure, grid, curves, looks):
@@ -185,14 +185,20 @@ def draw_small(figure, grid, curves, looks):
     return shared
 
 
-def band_of(curves):
-    """What the bands are, in words; None if there are none."""
+def band_of(curves, limits):
+    """What the bands are, in words, and whether the axis cuts one; None if there
+    are none."""
+    bands = [curve["time"][2:] for curve in curves.values()
+             if np.isfinite(curve["time"][2]).any()]
+    if not bands:
+        return None
     numbers = {curve["runs"] for curve in curves.values()
                if np.isfinite(curve["time"][2]).any()}
-    if not numbers:
-        return None
+    is_cut = any(np.nanmin(low) < limits[0] or np.nanmax(high) > limits[1]
+                 for low, high in bands)
     return "95% interval of the mean" + (
-        f", n = {numbers.pop()}" if len(numbers) == 1 else "")
+        f", n = {numbers.pop()}" if len(numbers) == 1 else "") + (
+        " (cut by the axis)" if is_cut else "")
 
 
 def set_bytes_axis(panel, curves):
@@ -219,11 +225,12 @@ def figure_of(plt, curves, schemes, axes, possible):
     drawn = {label: curve for label, curve in curves.items()
              if len(curve["time"][0])}
     apart = bands_hide_each_other(drawn)
+    limits = limits_of(drawn, possible)
     columns = min(6, max(1, len(drawn)))
     small = -(-len(drawn) // columns) if apart else 0
     figure = plt.figure(figsize=(10, 1))
     legend_in = legend_above(figure, list(curves), looks.values(),
-                             most=6 if apart else 4, band=band_of(drawn))
+                             most=6 if apart else 4, band=band_of(drawn, limits))
     height = 4.1 + legend_in + 1.35 * small
     figure.set_figheight(height)
     split = (0.85 + 1.35 * small) / height if apart else 0
@@ -244,7 +251,8 @@ def figure_of(plt, curves, schemes, axes, possible):
         panel.grid(alpha=0.3)
         panel.margins(x=0.02)
     panels[1].tick_params(labelleft=False)
-    limit_axis(panels[0], drawn, possible)
+    if limits:
+        panels[0].set_ylim(limits)
     panels[0].set_xlim(left=0)
     panels[0].set_xlabel(axes[0])
     panels[0].set_ylabel(axes[1])

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from run_reader import METRICS, in_words
-from styles import GREEN, PARTS, TIMES, legend_above, mark_divergence, \
+from styles import HIDDEN, PARTS, TIMES, legend_above, mark_divergence, \
     plain, prepare, save, scheme_of, styles_of, width_in
 
 AXES = {"steps": "steps (worker_steps / workers)",
@@ -230,7 +230,7 @@ def draw_bars(panel, clock, bars, of_means):
                        color=colour, edgecolor="white", linewidth=0.5,
                        label=part if place == 0 else None)
             left += parts[part]
-        panel.barh(place + 0.37, hidden, height=0.14, color=GREEN,
+        panel.barh(place + 0.37, hidden, height=0.14, color=HIDDEN,
                    label="communication during computation"
                    if place == 0 else None)
     panel.set_yticks(range(len(bars)),

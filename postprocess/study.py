@@ -26,6 +26,7 @@ from plot_means import figure_of
 from run_reader import METRICS, in_words, print_markdown, print_table
 from script import Parser, RunError, run_main, whole_file
 from styles import prepare, save
+from target import parse_target
 
 # "input" is a digest of what determines the results (jobs/sweep_recorded.py).
 RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "input",
@@ -37,12 +38,26 @@ KEY = ["size", "cell", "seed"]
 
 # --- recording ---------------------------------------------------------------
 
-def result_of(run):
+def reaching(run, target):
+    """Virtual seconds and samples of the first evaluation that meets a target,
+    infinite if none does; the target is run.target or, for runs that have none,
+    `target`, or None."""
+    if run.summary.get("target_reached") == 1:
+        return run.summary["target_virtual_s"], run.summary["target_samples"]
+    row = target.reached_at(run) if target else None
+    if row is None:
+        return math.inf, math.inf
+    trained = run.column("eval", "worker_steps")[row] / \
+        run.last("train", "worker_steps")
+    return run.column("eval", "virtual_s")[row], \
+        round(trained * run.summary.get("samples", math.nan))
+
+
+def result_of(run, target):
     """The figures of one run: `bytes` are those that a worker sent on average,
     `throughput` is samples of all workers per virtual second, and `computing`
-    the share of the workers' virtual time in which they computed. A target
-    that was not reached has time infinity."""
-    reached = run.summary.get("target_reached") == 1
+    the share of the workers' virtual time in which they computed."""
+    target_s, target_samples = reaching(run, target)
     virtual_s = run.summary.get("virtual_s", math.nan)
     sent, compute = run.per_worker("bytes_sent"), run.per_worker("compute_s")
     return {
@@ -54,9 +69,7 @@ def result_of(run):
         "accuracy": math.nan if run.has_diverged or not run.metric
         else run.last("eval", run.metric),
         "loss": run.last("eval", "loss"),
-        "target_s": run.summary["target_virtual_s"] if reached else math.inf,
-        "target_samples": run.summary["target_samples"] if reached
-        else math.inf,
+        "target_s": target_s, "target_samples": target_samples,
         "bytes": sent.mean() if len(sent) else 0.0,
         "throughput": run.summary.get("samples", math.nan) / virtual_s,
         "computing": compute.mean() / virtual_s if len(compute) else math.nan,
@@ -106,10 +119,14 @@ def replace_rows(path, header, keys, rows):
 
 def record(folder, size, runs):
     """Adds (cell, seed, tuned value, digest of the input, run) to the tables
-    of a study."""
+    of a study, whose sweep.target is that of runs without run.target."""
+    path = os.path.join(folder, "study.sweep")
+    asked = read_sweep_file(path)["sweep"].get("target")
+    target = parse_target(asked, f"{path}: sweep.target:") if asked else None
     keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, *_ in runs]
     replace_rows(os.path.join(folder, "results.csv"), RESULTS, keys,
-                 [{**key, "tuned": tuned, "input": digest, **result_of(run)}
+                 [{**key, "tuned": tuned, "input": digest,
+                   **result_of(run, target)}
                   for key, (_, _, tuned, digest, run) in zip(keys, runs)])
     replace_rows(os.path.join(folder, "curves.csv"), CURVES, keys,
                  [{**key, **row} for key, (*_, run) in zip(keys, runs)
@@ -260,9 +277,8 @@ def read_rules(path, section, cells):
             for name, line in section.items()]
 
 
-def read_study(folder):
-    """Sizes, seeds, rules and metric of FOLDER/study.sweep."""
-    path = os.path.join(folder, "study.sweep")
+def read_sweep_file(path):
+    """The sections of a study.sweep."""
     parser = configparser.ConfigParser(
         delimiters=("=",), comment_prefixes=("#", ";"),
         inline_comment_prefixes=("#",), interpolation=None)
@@ -272,6 +288,13 @@ def read_study(folder):
     for section in ("sweep", "final", "sizes", "variants", "rules"):
         if section not in parser:
             raise RunError(BAD_INPUT, f"{path}: [{section}]: missing")
+    return parser
+
+
+def read_study(folder):
+    """Sizes, seeds, rules and metric of FOLDER/study.sweep."""
+    path = os.path.join(folder, "study.sweep")
+    parser = read_sweep_file(path)
     tuned = parser["tune"]["metric"] if "tune" in parser else "accuracy"
     metric = parser["sweep"].get("metric", tuned)
     if metric not in METRICS:
@@ -302,22 +325,27 @@ def line_of(runs, x, possible):
 
 
 def lines_of(results, rows, possible):
-    """What plot_means draws of the cells, and their schemes."""
+    """What plot_means draws of the cells, and their schemes. A line is the mean of
+    the runs that did not diverge; if all did, of these."""
     scheme_of = {row["cell"]: row["scheme"] for row in results}
+    diverged = {(row["cell"], row["seed"]) for row in results
+                if row["state"] == "diverged"}
     lines, schemes = {}, []
     for cell in dict.fromkeys(row["cell"] for row in rows):
         seeds = {}
         for row in rows:
             if row["cell"] == cell:
                 seeds.setdefault(row["seed"], []).append(row)
-        x, *band = line_of(seeds.values(), "bytes", possible)
-        diverged = sum(row["cell"] == cell and row["state"] == "diverged"
-                       for row in results)
-        label = f"{cell} ({diverged} diverged)" if diverged else cell
+        whole = [run for seed, run in seeds.items()
+                 if (cell, seed) not in diverged]
+        drawn = whole or list(seeds.values())
+        x, *band = line_of(drawn, "bytes", possible)
+        lost = sum(of == cell for of, _ in diverged)
+        label = f"{cell} ({lost} diverged)" if lost else cell
         schemes.append(scheme_of[cell])
-        lines[label] = {"time": line_of(seeds.values(), "virtual_s", possible),
-                        "bytes": (x / 1e6, *band), "runs": len(seeds),
-                        "diverged": diverged == len(seeds)}
+        lines[label] = {"time": line_of(drawn, "virtual_s", possible),
+                        "bytes": (x / 1e6, *band), "runs": len(drawn),
+                        "diverged": not whole}
     return lines, schemes
 
 

@@ -1,5 +1,5 @@
 """How lines, bars and axes are drawn: a scheme has the same colour and marker
-in every picture, and a part of a worker's time the same colour.
+in every picture, and a part of a worker's time a colour that no scheme has.
 """
 import io
 import os
@@ -9,13 +9,13 @@ from script import whole_file
 
 # Okabe and Ito's palette for every kind of colour vision, with grey instead of
 # yellow.
-BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK, GREY = PALETTE = [
+BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK, GREY = [
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9",
     "#000000", "#8A8A8A"]
 DASHES = ["-", "--", "-.", ":"]
-FILLS = ["full", "none"]
-PARTS = {"compute": BLUE, "communication": ORANGE,
-         "waiting for others": RED}
+PARTS = {"compute": "#B5D3E7", "communication": "#5E4C8C",
+         "waiting for others": "#E9B7A6"}
+HIDDEN = "#A894D0"  # communication during computation
 # Relatives share a colour: all-reduce with compression is grey, parameter
 # servers are green, averaging over neighbours is light blue.
 SCHEMES = {
@@ -44,41 +44,41 @@ def save(figure, path, dpi=150):
         file.write(picture.getvalue())
 
 
-def style_of(scheme, earlier, free):
-    """The style of a line, of which `earlier` ones are of the same scheme; of
-    none, in one of the `free` colours."""
-    if scheme is None:
-        rounds, place = divmod(earlier, len(free))
-        return {"color": free[place],
-                "marker": OTHER_MARKERS[earlier % len(OTHER_MARKERS)],
-                "markersize": 4.5, "linestyle": DASHES[rounds % len(DASHES)]}
+def other_colours(count):
+    """So many colours that no scheme has, from dark blue to yellow."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+    return [to_hex(colormaps["viridis"](0.95 * place / max(1, count - 1)))
+            for place in range(count)]
+
+
+def style_of_scheme(scheme, earlier):
+    """The style of a line, of which `earlier` ones are of the same scheme."""
     colour, marker, dashes = SCHEMES[scheme]
-    rounds, shift = divmod(earlier, len(DASHES))
-    paler, fill = divmod(rounds, len(FILLS))
+    place = (DASHES.index(dashes) + earlier) % len(DASHES)
     return {"color": colour, "marker": marker, "markersize": 3.5,
-            "linestyle": DASHES[(DASHES.index(dashes) + shift) % len(DASHES)],
-            "fillstyle": FILLS[fill], "alpha": max(0.2, 0.6 ** paler)}
+            "linestyle": DASHES[place]}
 
 
 def styles_of(schemes):
     """A style for each line, from the schemes of the lines. Lines of one
-    scheme share its colour and marker and are told apart by dashes, then by
-    hollow markers, then by paler lines. If more lines than there are dashes
-    share a colour, as relatives of one scheme do, each of them gets one of the
-    colours that no other scheme in the picture has."""
-    colours = [SCHEMES[scheme][0] if scheme in SCHEMES else None
-               for scheme in schemes]
-    shared = Counter(colours)
-    own = [colour is None or shared[colour] > len(DASHES)
-           for colour in colours]
-    taken = {colour for colour, alone in zip(colours, own) if not alone}
-    free = [colour for colour in PALETTE if colour not in taken] or PALETTE
+    scheme share its colour and marker and are told apart by dashes. If there
+    are more of one scheme than dashes, they have colours and markers that no
+    scheme has, as do lines of no scheme."""
+    lines = Counter(schemes)
+    is_other = [scheme not in SCHEMES or lines[scheme] > len(DASHES)
+                for scheme in schemes]
+    colours = other_colours(sum(is_other))
     drawn = Counter()
     styles = []
-    for scheme, alone in zip(schemes, own):
-        scheme = None if alone else scheme
-        styles.append(style_of(scheme, drawn[scheme], free))
+    for scheme, other in zip(schemes, is_other):
+        scheme = None if other else scheme
+        earlier = drawn[scheme]
         drawn[scheme] += 1
+        styles.append(style_of_scheme(scheme, earlier) if scheme else {
+            "color": colours[earlier],
+            "marker": OTHER_MARKERS[earlier % len(OTHER_MARKERS)],
+            "markersize": 4.5, "linestyle": DASHES[earlier % len(DASHES)]})
     return styles
 
 

@@ -22,7 +22,7 @@ import packages  # noqa: F401, says which package is missing
 
 from exit_codes import BAD_INPUT, INPUT_MISSING
 from script import Parser, RunError, run_main
-from styles import GREY, PARTS, prepare, save, width_in
+from styles import PARTS, prepare, save, width_in
 
 MOST_ARROWS, MOST_WORKERS = 80, 32
 # Rows (tid - 100 pid) of every worker; the others communicate.
@@ -30,7 +30,7 @@ COMPUTE, WAITS = 1, 2
 BLOCKED = "blocked (communication or peers)"
 COLOURS = {"compute": PARTS["compute"],
            "communication": PARTS["communication"],
-           BLOCKED: GREY}
+           BLOCKED: "#CFCFCF"}
 
 
 class Trace:

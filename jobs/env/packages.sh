@@ -15,7 +15,7 @@ packages_of() { # packages_of GROUP
     test)
       echo libgtest-dev libjpeg-turbo-progs libturbojpeg0-dev clang-format-14 \
         shellcheck strace slurmctld slurmd slurm-client slurm-wlm-basic-plugins \
-        munge procps iproute2
+        munge procps iproute2 groff-base python3-pandas
       ;;
     *)
       echo "packages.sh: no group $1" >&2

@@ -11,34 +11,31 @@ expect "a look for every scheme" 0 '^all [0-9]+ differ$' "$python" - \
   "$source_dir/postprocess" <("${SYNCOPATE:?}" list schemes | cut -d' ' -f1) <<'PY'
 import sys
 sys.path.insert(0, sys.argv[1])
-from styles import styles_of
+from styles import HIDDEN, PARTS, styles_of
 schemes = open(sys.argv[2]).read().split()
 looks = styles_of(schemes)
 assert len({str(look) for look in looks}) == len(schemes), looks
 assert styles_of(["asp", schemes[-1]])[1] == looks[-1]
-# A scheme has its colour and marker, whatever is drawn beside it, unless more
-# than four lines share the colour: these have colours of their own, and no other
-# line has them. No two lines look the same.
+# A scheme has its colour and marker, whatever is drawn beside it, unless there are
+# more than four lines of it: these have colours and markers that no scheme has. No
+# two lines look the same, and no part of a worker's time looks like a scheme.
 def mark(look):
     return look["color"], look["marker"]
 marks = {scheme: mark(look) for scheme, look in zip(schemes, looks)}
 assert len(set(marks.values())) == len(schemes), marks
+colours, markers = map(set, zip(*marks.values()))
 gossip = ["d_psgd"] + ["choco"] * 5 + ["dcd_psgd"] * 2 + ["ecd_psgd"]
 for lines in (["asp"] * 4, ["asp"] * 20, ["asp", "ssp"] * 9, schemes + [None],
               ["asp", None, "asp", "ssp"], ["bsp"] + gossip):
     found = styles_of(lines)
     assert len({str(look) for look in found}) == len(lines), found
-    of_colour = [marks[scheme][0] for scheme in lines if scheme]
-    kept = {look["color"] for scheme, look in zip(lines, found)
-            if scheme and mark(look) == marks[scheme]}
     for scheme, look in zip(lines, found):
-        if scheme and of_colour.count(marks[scheme][0]) <= 4:
+        if scheme and lines.count(scheme) <= 4:
             assert mark(look) == marks[scheme], (lines, look)
         else:
-            assert look["marker"] not in {each for _, each in marks.values()}
-            assert look["color"] not in kept or len(kept) == 8, (lines, look)
-assert len({look["color"] for look in styles_of(["asp"] * 8)}) == 8
-assert len({look["color"] for look in styles_of(["bsp"] + gossip)}) == 8
+            assert look["color"] not in colours, (lines, look)
+            assert look["marker"] not in markers, (lines, look)
+assert not colours & {HIDDEN, *PARTS.values()}, PARTS
 first, second = styles_of(["asp", "esync", "asp"])[::2]
 assert first["linestyle"] != second["linestyle"], (first, second)
 print(f"all {len(schemes)} differ")
@@ -236,11 +233,17 @@ expect "its two panels" 0 'virtual time.*payload sent' \
 expect "their axis holds the last interval, not the first" 0 '^0.2 1.0$' \
   env PYTHONPATH="$source_dir/postprocess" "$python" -c '
 import numpy as np, plot_means
-class Panel:
-    def set_ylim(self, low, high):
-        print(round(low, 1), round(high, 1))
 line = [np.array(v) for v in ((1, 2), (0.5, 0.6), (0.1, 0.3), (0.9, 0.95))]
-plot_means.limit_axis(Panel(), {"a": {"time": line}}, (0, 1))'
+print(*(round(end, 1) for end in plot_means.limits_of({"a": {"time": line}}, (0, 1))))'
+expect "a band that the axis cuts is said to be cut" 0 \
+  '^95% interval of the mean, n = 3 and .* n = 3 .cut by the axis.$' \
+  env PYTHONPATH="$source_dir/postprocess" "$python" -c '
+import numpy as np, plot_means
+def band(first):
+    line = [np.array(v) for v in ((1, 2), (0.5, 0.6), (first, 0.3), (0.9, 0.95))]
+    curves = {"a": {"time": line, "runs": 3}}
+    return plot_means.band_of(curves, plot_means.limits_of(curves, (0, 1)))
+print(band(0.3), "and", band(0.1))'
 expect "bands that hide each other have panels of their own" 0 '^False True False$' \
   env PYTHONPATH="$source_dir/postprocess" "$python" -c '
 import numpy as np, plot_means
@@ -286,14 +289,21 @@ assert panel.get_xscale() == "linear" and panel.get_xlim()[0] == 0
 assert labelled(bytes_panel([12, 200])) == ["20", "50", "100", "200", "500"]
 assert labelled(bytes_panel([1, 9e5])) == [
     "1", "10", "100", "1000", "10000", "100000", "1e+06"]
-# A cross at the end of a study's line of which all seeds diverged.
-row = {"cell": "bad", "scheme": "choco", "state": "diverged"}
+# A study's line ends in a cross if all seeds diverged; those that diverged are no
+# part of the others' mean, and neither are those without an evaluation.
+row = {"cell": "bad", "scheme": "choco", "state": "diverged", "seed": "1"}
+second = {**row, "seed": "2"}
+whole = {**second, "state": "finished"}
 evaluations = [{"cell": "bad", "seed": seed, "virtual_s": time, "bytes": 9e6,
-                "accuracy": 0.1} for seed in "12" for time in (1, 2)]
-for rows, expected in (([row, row], True),
-                       ([row, {**row, "state": "finished"}], False)):
-    line, = study.lines_of(rows, evaluations, (0, 1))[0].values()
-    assert (line["diverged"], line["runs"]) == (expected, 2), line
+                "accuracy": int(seed) / 10} for seed in "12" for time in (1, 2)]
+for rows, points, expected in (
+        ([row, second], evaluations, (True, 2, 0.15)),
+        ([row, whole], evaluations, (False, 1, 0.2)),
+        ([row, whole], evaluations[2:], (False, 1, 0.2))):
+    (label, line), = study.lines_of(rows, points, (0, 1))[0].items()
+    found = line["diverged"], line["runs"], round(line["time"][1][-1], 6)
+    assert found == expected, (found, expected)
+    assert label == f"bad ({2 if rows[1] is second else 1} diverged)", label
 crosses = [each.get_xydata().tolist() for each in bytes_panel(
     [2], diverged=True).lines if each.get_marker() == "x"]
 assert crosses == [[[6, 3]]], crosses

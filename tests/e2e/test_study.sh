@@ -149,6 +149,30 @@ for (cell, seed), row in rows.items():
     assert row["git"] == str(git), (row, git)
 END
 
+# sweep.target is that of runs without run.target: the first evaluation that meets
+# it, though the run went on.
+mkdir aimed
+sed 's/^directory = studied/&\ntarget = accuracy >= 0.01/' tiny/study.sweep >aimed/study.sweep
+env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END' || fail "sweep.target: $(cat aimed/results.csv)"
+import csv
+import h5py
+from run_reader import open_run
+from study import record
+folder = "studied/short/final/bsp-seed1"
+record("aimed", "short", [("bsp", "1", "", "abc", open_run(folder))])
+row, = csv.DictReader(open("aimed/results.csv"))
+with h5py.File(folder + "/results.h5") as file:
+    first = (file["eval/accuracy"][()] >= 0.01).argmax()
+    assert first < len(file["eval/accuracy"]) - 1
+    assert abs(float(row["target_s"]) / file["eval/virtual_s"][first] - 1) < 1e-5, row
+    share = file["eval/worker_steps"][first] / file["train/worker_steps"][-1]
+    assert float(row["target_samples"]) == share * float(row["samples"]), row
+END
+cp tiny/base.ini aimed
+sed -i 's/^target = .*/target = accuracy/' aimed/study.sweep
+expect_code 65 "$source_dir/jobs/study.sh" aimed --dry-run
+shows 'aimed/study.sweep: sweep.target: accuracy: not METRIC>=NUMBER' err
+
 # A run that is recorded again without a finite evaluation has no curve.
 cp -r tiny again
 env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END' || fail "not recorded again"
