@@ -83,61 +83,74 @@ const Prediction& simplest_of_the_fastest(
   return *simplest;
 }
 
-// Of schemes that are as fast as the fastest and have at least
-// `least_samples_per_s`, the one that the table of schemes has first: choco,
-// for example, before dcd_psgd and ecd_psgd, which are less robust.
-const Prediction& first_of_the_fastest(const std::vector<Prediction>& by_speed,
-                                       double least_samples_per_s) {
+// Returns which scheme to recommend of those with at least
+// `least_samples_per_s`: the fastest that is not fragile, if there is one; of
+// those about as fast, the one that the table of schemes has first.
+const Prediction& recommended(const std::vector<Prediction>& by_speed,
+                              double least_samples_per_s) {
   const std::vector<SchemeInfo>& table = scheme_table();
-  const auto place = [&](const Prediction& one) {
+  const auto info = [&](const Prediction& one) {
     return std::ranges::find(table, one.variant.scheme, &SchemeInfo::keyword);
   };
-  const Prediction* first = &by_speed.front();
+  const auto is_fast_enough = [&](const Prediction& one) {
+    return one.obstacle.empty() && one.samples_per_s >= least_samples_per_s;
+  };
+  const auto robust =
+      std::ranges::find_if(by_speed, [&](const Prediction& one) {
+        return is_fast_enough(one) && !info(one)->is_fragile;
+      });
+  const Prediction& fastest =
+      robust == by_speed.end() ? by_speed.front() : *robust;
+  const Prediction* first = &fastest;
   for (const Prediction& one : by_speed)
-    if (one.obstacle.empty() && one.samples_per_s >= least_samples_per_s &&
-        one.samples_per_s >= kAsFast * by_speed.front().samples_per_s &&
-        place(one) < place(*first))
+    if (is_fast_enough(one) &&
+        info(one)->is_fragile == info(fastest)->is_fragile &&
+        one.samples_per_s >= kAsFast * fastest.samples_per_s &&
+        info(one) < info(*first))
       first = &one;
   return *first;
 }
 
+// The gain of another scheme is that over the fastest of `bsp`.
 void print_advice(Log& log,
                   const AdviceRequest& request,
-                  const Prediction& bsp,
+                  const std::vector<Prediction>& bsp,
                   const std::vector<Prediction>& others) {
+  const Prediction& fastest = bsp.front();
   const bool has_other = !others.empty() && others.front().obstacle.empty();
-  const Prediction* other = has_other ? &others.front() : nullptr;
-  double gain = has_other ? other->samples_per_s / bsp.samples_per_s : 0;
+  const double gain =
+      has_other ? others.front().samples_per_s / fastest.samples_per_s : 0;
   if (gain >= request.gain) {
-    other = &first_of_the_fastest(others, request.gain * bsp.samples_per_s);
-    gain = other->samples_per_s / bsp.samples_per_s;
-    log.line("advice     {}", other->variant.text());
+    const Prediction& other =
+        recommended(others, request.gain * fastest.samples_per_s);
+    log.line("advice     {}", other.variant.text());
     log.line(
         "           {:.3g} times as many samples per second as the fastest bsp "
         "({}),",
-        gain, bsp.variant.text());
+        other.samples_per_s / fastest.samples_per_s, fastest.variant.text());
     log.line(
         "           which spends {:.0f}% of a step blocked on communication or "
         "on slower workers.",
-        100 * bsp.exposed_share());
+        100 * fastest.exposed_share());
     log.line(
         "           Accuracy per sample may differ from bsp's and is not "
         "predicted.");
     return;
   }
-  log.line("advice     {}", bsp.variant.text());
+  log.line("advice     {}", simplest_of_the_fastest(bsp).variant.text());
   log.line(
       "           No scheme that differs mathematically from bsp is {:.3g} "
       "times",
       request.gain);
+  const std::string name = has_other ? others.front().variant.text() : "";
   log.line("           as fast (--gain){}",
            !has_other ? "."
            : gain < 1.005
                ? fmt::format(
                      "; the fastest, {}, is hardly faster than bsp, if at all.",
-                     other->variant.text())
+                     name)
                : fmt::format("; the fastest, {}, is {:.3g} times as fast.",
-                             other->variant.text(), gain));
+                             name, gain));
 }
 
 // An advice rests on few steps.
@@ -235,7 +248,7 @@ void advise(Session& session,
           "left out   --sync.scheme={}: each of its phases is as fast as "
           "that scheme",
           info.keyword);
-  print_advice(log, request, simplest_of_the_fastest(bsp), others);
+  print_advice(log, request, bsp, others);
   if (measured == nullptr) return;
   log.line("");
   log.line("The cluster as it was measured, for the input of a simulation:");

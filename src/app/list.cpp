@@ -101,7 +101,7 @@ constexpr Listing kListings[] = {
     {"collectives", "algorithms of collectives (sync.collective)",
      [](const CommandLine&) { return text_of(collective_table()); }},
     {"keys",
-     "every key of an input; list keys WORD: the key of that name, the keys of "
+     "every key of an input; list keys WORD: the key SECTION.NAME, the keys of "
      "a section, or those that a scheme or network uses",
      &keys_text}};
 

@@ -18,7 +18,7 @@ namespace syncopate {
 
 constexpr const char* kStatusHelp =
     "state of a run, by its folder or its input: one name and value per\n"
-    "      line; none (step, logged: 0) if there is no such value\n"
+    "      line; a missing value is none, or 0 for step and logged\n"
     "        directory   the run's folder\n"
     "        step        of the newest intact checkpoint\n"
     "        logged      last step in results.h5\n"
@@ -40,8 +40,9 @@ const std::vector<Command>& command_table() {
       {"predict",
        "predict INPUT.ini [--section.key=value ...] --checkpoint=PATH\n"
        "            --output=FILE",
-       "label and scores of images (.csv, .h5), answers to questions (.json), "
-       "click probabilities (.csv)",
+       "labels and scores of images (.csv, .h5), answers to questions "
+       "(.json),\n"
+       "      click probabilities (.csv)",
        &command_predict},
       {"export",
        "export RUN|CHECKPOINT -o FILE.safetensors "

@@ -66,6 +66,9 @@ void report(Log& log,
         "exact)",
         accuracy_of(engine, all.sums_error));
   log.line(
+      "not known  accuracy, divergence, and steps left out as not finite: no "
+      "numbers are computed");
+  log.line(
       "simulated  in {:.2f} s: {:.4g} steps of a worker per second, with {} of "
       "memory",
       wall_s, steps / wall_s,

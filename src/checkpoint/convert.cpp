@@ -10,8 +10,12 @@ namespace {
 
 constexpr std::string_view kUnknownToVersion1 = "since_start/best";
 constexpr std::string_view kYoungerThanVersion2[] = {
-    "links/taken_until_s", "links/num_taken_later", "esync/is_open",
-    "order.keeps_leads"};
+    "links/taken_until_s",
+    "links/num_taken_later",
+    "esync/is_open",
+    "order.keeps_leads",
+    "sync_switch/plateau_last_loss",
+    "sync_switch/plateau_last_metric"};
 
 // CHOCO stored s = sum_j w_ij xhat_j in addition to xhat, but uses only their
 // difference.

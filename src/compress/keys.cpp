@@ -23,7 +23,7 @@ Keys compressor_keys() {
        .used_when = sparse},
       {.name = "compress.bits",
        .place = &CompressOptions::bits,
-       .doc = "Bits of a quantised value in addition to its sign: "
+       .doc = "Bits of a quantized value in addition to its sign: "
               "2^bits - 1 levels.",
        .low = 1,
        .high = 16,

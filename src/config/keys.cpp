@@ -135,7 +135,7 @@ Keys device_keys() {
       {.name = "run.deterministic",
        .place = &RunOptions::deterministic,
        .doc = "On a GPU: whether the same input gives the same bits, as "
-              "it always does on a CPU; off may be faster."},
+              "it always does on a CPU; no may be faster."},
       {.name = "run.plans",
        .place = &RunOptions::plans,
        .doc = "On a GPU: file of plans that bench ops --tune has measured for "
@@ -239,8 +239,8 @@ Keys output_keys() {
   return may_all_change({
       {.name = "output.csv",
        .place = &OutputOptions::csv,
-       .doc = "Whether every row of results.h5 is also appended to "
-              "metrics.csv, as text."},
+       .doc = "Whether the rows of /train, with /comm summed over workers, "
+              "and of /eval are also appended to metrics.csv, as text."},
       {.name = "output.trace",
        .place = &OutputOptions::trace,
        .doc = "Whether trace.json in the run's folder shows what each worker "

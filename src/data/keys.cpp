@@ -188,7 +188,8 @@ Keys batch_keys() {
            "Which samples a worker sees. interleaved: N workers with batch B "
            "see what one with N*B sees; random, contiguous: a fixed share, in "
            "proportion to its batch; sorted: likewise, in the order of the "
-           "labels; by_class: whole classes (neither for questions)."},
+           "labels; by_class: whole classes. sorted and by_class are not "
+           "available for questions."},
       {.name = "data.validation",
        .place = &DataOptions::validation,
        .doc = "Training samples held out: a fraction if below 1, else their "
@@ -215,7 +216,7 @@ Keys image_keys() {
       {.name = "data.fill",
        .place = &DataOptions::fill,
        .doc = "The pixels that crop and rotate add. mean: 0 after "
-              "normalisation, the mean colour; black: 0 before it, as "
+              "normalization, the mean colour; black: 0 before it, as "
               "torchvision's RandomCrop and RandomRotation make them.",
        .used_when = {{"data.augment", {"crop", "rotate"}}}},
       {.name = "data.rotate_degrees",

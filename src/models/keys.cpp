@@ -166,8 +166,8 @@ Keys model_keys() {
        .doc = "Safetensors file with the initial values, from syncopate "
               "export, torchvision (resnet, wrn) or Hugging Face (bert; "
               "postprocess/import_bert.py converts other formats). If it "
-              "lacks the classifier (fc, qa_outputs), that starts at random. "
-              "none: random values.",
+              "lacks the classifier (fc, qa_outputs), this is initialized at "
+              "random. none: random values.",
        .on_resume = OnResume::kMayChange},
       {.name = "model.label_smoothing",
        .place = &ModelOptions::label_smoothing,

@@ -73,7 +73,7 @@ void Asp::begin(const Segment& given) {
   if (steps.empty())
     SchemeBase::begin(segment);
   else
-    tickets().begin(segment, steps);
+    tickets().begin(segment, at_last_requests(steps));
   if (shard_)
     shard_->begin(
         endpoint(), segment,
@@ -101,6 +101,14 @@ std::vector<int64_t> Asp::steps_of_workers() {
     for (size_t i = 0; i < all.size(); ++i)
       std::memcpy(&steps[i], all[i].data(), sizeof steps[i]);
   }
+  return steps;
+}
+
+// What each worker had taken when it last requested a step: it ends that step
+// at its own clock, which may lie after those of others, and requests another
+// then.
+std::vector<int64_t> Asp::at_last_requests(std::vector<int64_t> steps) {
+  for (int64_t& taken : steps) taken = std::max(int64_t{0}, taken - 1);
   return steps;
 }
 
@@ -230,8 +238,9 @@ Keys asp_keys() {
           {.name = "asp.servers",
            .place = &AspOptions::servers,
            .doc = "Number of shards of the parameter server, on the first "
-                  "workers; auto: one per worker. Each is pushed to during "
-                  "backward, as soon as its gradient is final.",
+                  "workers; auto: one per worker. Workers push to each shard "
+                  "during the backward pass, as soon as its gradient is "
+                  "final.",
            .low = 1,
            .high = 65536,
            .zero_word = "auto"},

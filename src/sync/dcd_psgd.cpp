@@ -60,7 +60,8 @@ SchemeInfo dcd_psgd_scheme() {
           .planned_bytes = &compressed_gossip_bytes,
           .uses_topology = true,
           .uses_compressor = true,
-          .uses_collectives = true};
+          .uses_collectives = true,
+          .is_fragile = true};
 }
 
 }  // namespace syncopate

@@ -86,7 +86,8 @@ SchemeInfo ecd_psgd_scheme() {
           .planned_bytes = &compressed_gossip_bytes,
           .uses_topology = true,
           .uses_compressor = true,
-          .uses_collectives = true};
+          .uses_collectives = true,
+          .is_fragile = true};
 }
 
 }  // namespace syncopate

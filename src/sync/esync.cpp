@@ -62,6 +62,10 @@ class Esync final : public SchemeBase {
   bool resume() override;
   StepPlan next(const Word& mine) override;
   bool abandons_step() override;
+  // Also if the answer, at a boundary, may still be that the round is over.
+  bool is_pulling() const override {
+    return waits_ || (waits_for_answer_ && answer_ == kAskAgain);
+  }
   void update(const StepPlan& plan) override;
   void end_step(const StepPlan& plan) override;
   void quiesce() override;

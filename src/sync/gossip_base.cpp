@@ -140,15 +140,19 @@ void check_contraction(const SchemeRequest& request, const char* scheme) {
 }
 
 Keys choco_keys() {
-  return within(&SyncOptions::choco,
-                {
-                    {.name = "choco.gamma",
-                     .place = &ChocoOptions::gamma,
-                     .doc = "Consensus step size (choco and deep_squeeze).",
-                     .low = 0,
-                     .high = 1,
-                     .is_low_open = true},
-                });
+  return within(
+      &SyncOptions::choco,
+      {
+          {.name = "choco.gamma",
+           .place = &ChocoOptions::gamma,
+           .doc = "Consensus step size (choco and deep_squeeze). It depends "
+                  "on the compressor and on the size of tensors, as "
+                  "postprocess/tune_gamma.py finds; if it is too "
+                  "large, workers drift apart.",
+           .low = 0,
+           .high = 1,
+           .is_low_open = true},
+      });
 }
 
 std::optional<double> compressed_gossip_bytes(const TrafficPlan& plan) {

@@ -189,8 +189,8 @@ class Scheme {
   virtual void update(const StepPlan& plan) = 0;
   // Runs after the update: averages, gossips, asks the state server.
   virtual void end_step(const StepPlan&) {}
-  // Whether the step's parameters are still being received; they are there when
-  // next() returns.
+  // Whether the step's parameters are still to be received or averaged; they
+  // are there when next() or, after a boundary, resume() returns.
   virtual bool is_pulling() const { return false; }
   // Leaves nothing in flight and ends services. Every worker has got `stop`.
   virtual void quiesce() = 0;
@@ -286,6 +286,9 @@ struct SchemeInfo {
   // Gradients of all workers are averaged by samples: each worker's is divided
   // by the mean batch size of all.
   bool averages_gradients = false;
+  // Diverges under compression that others bear: advise recommends it only if
+  // no other scheme is fast enough.
+  bool is_fragile = false;
 };
 const std::vector<SchemeInfo>& scheme_table();
 const SchemeInfo& scheme_info(const std::string& keyword);

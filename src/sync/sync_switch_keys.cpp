@@ -70,9 +70,8 @@ Keys sync_switch_keys() {
   Keys keys = {
       {.name = "sync_switch.order",
        .place = &SyncSwitchOptions::order,
-       .doc = "Schemes of the phases; 1 stands for bsp and 0 for asp, "
-              "so 10, which is used if this key is not given, is bsp, then "
-              "asp.",
+       .doc = "Schemes of the phases. 1 stands for bsp and 0 for asp; none: "
+              "10, which is bsp, then asp.",
        .zero_word = "none"},
       {.name = "sync_switch.fractions",
        .place = &SyncSwitchOptions::fractions,

@@ -58,9 +58,10 @@ SimulatedWork simulate_worker(Engine& engine,
   }
   const SyncOptions& sync = engine.options.sync;
   // asp.record writes a file, which a simulation does not.
-  if (here.worker_steps >= engine.plan.total_steps * endpoint.size() &&
-      !sync.asp.record) {
-    step.scheme().finish(RunEnd::kLastStep);
+  if (fidelity != Fidelity::kRate && !sync.asp.record &&
+      here.worker_steps >= engine.plan.total_steps * endpoint.size()) {
+    step.finish(RunEnd::kLastStep);
+    account.sync.add(step.scheme().take_times());
     account.ended_at = endpoint.now();
   }
   const ModelledSums& sums = *endpoint.modelled_sums();

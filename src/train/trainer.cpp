@@ -232,10 +232,19 @@ void Trainer::close_rows_at(const Position& at, bool is_last) {
   recorder_.write_all_rows();
 }
 
+// Ends the training at the last step. What this brings may overflow.
+Trainer::Boundary Trainer::finish() {
+  recorder_.start_clock();
+  step_.finish(RunEnd::kLastStep);
+  recorder_.stop_clock();
+  tally_.add_times(0, scheme_.take_times());
+  return meet();
+}
+
 // What comes before the evaluation where a run ends at its last step.
 void Trainer::end_at_target(const Position& at) {
   close_rows_at(at, true);
-  scheme_.finish(RunEnd::kTarget);
+  step_.finish(RunEnd::kTarget);
 }
 
 void Trainer::end(const Position& at, StopRequest stopped_by) {
@@ -303,7 +312,7 @@ ExitCode Trainer::run() {
     const Position at = position();
     const bool is_end = at.step >= engine_.plan.total_steps;
     if (!here.diverged) {
-      if (is_end) scheme_.finish(RunEnd::kLastStep);
+      if (is_end) here = finish();
       // At every boundary, so that only audited models are evaluated or saved.
       if (engine_.plan.audit_every > 0) audit(at);
     }

@@ -79,6 +79,7 @@ class Trainer {
   StopRequest stop_request();
   void close_rows(int64_t worker_steps);
   Boundary meet();
+  Boundary finish();
   bool is_finished(const Position& at) const;
   bool is_due(int64_t every, int64_t before, int64_t now) const;
   ExitCode end_diverged(const Position& at, const Divergence& divergence);

@@ -369,6 +369,13 @@ void WorkerStep::end() {
   if (compute_trace_ != nullptr) compute_trace_->finish();
 }
 
+void WorkerStep::finish(RunEnd end) {
+  if (trace_ != nullptr) trace_->at_step(scheme_->steps_done());
+  scheme_->finish(end);
+  update_average();
+  if (trace_ != nullptr) trace_->pause();
+}
+
 WorkerStep::Progress WorkerStep::agree_on_progress(int stop) {
   const Group world = endpoint_.world_group();
   double steps = static_cast<double>(scheme_->steps_done());
@@ -402,6 +409,7 @@ void WorkerStep::visit_state(StateVisitor& visitor) {
                                average_->parameters());
     visitor.visit_device_range(Owner::kWorker, kEmaRanges.buffers,
                                engine_.model->buffers(), average_->buffers());
+    if (scheme_->is_pulling()) average_due_ = scheme_->steps_done();
   }
   visit_number(visitor, Owner::kWorker, "batches_seen", batches_seen_);
   // A row may end before the first step after a resume.

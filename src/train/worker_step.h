@@ -101,6 +101,8 @@ class WorkerStep {
   void follow(const StepPlan& plan);  // this worker sits out an idle step
   // Call after next() has returned `stop`. Afterwards nothing is in flight.
   void end();
+  // Collective, after end(): what the scheme does at the end of a run.
+  void finish(RunEnd end);
   // Of all workers.
   struct Progress {
     int64_t worker_steps = 0;

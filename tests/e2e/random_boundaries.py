@@ -8,7 +8,7 @@ virtual time. For each seed from FIRST on, draws an input as random_runs.py does
 with links that no message fills, where messages from before and after a boundary
 could meet, and steps of random length. (Workers that leave an average at the same
 moment may still ask for the last steps in another order: of 300 seeds, that parted
-two.) The parameters, clocks and steps of a run with evaluations and
+two.) The parameters, moving averages, clocks and steps of a run with evaluations and
 checkpoints at every step must be those of one without, to the bit. A finding is
 printed as the keys that repeat it.
 """
@@ -38,15 +38,17 @@ class Draw(random_runs.Draw):
         if self.keys.get("compute.law", "constant") == "constant":
             self.set("compute.law", "gamma")
             self.set("compute.spread", .3)
+        self.maybe(0.4, "eval.model", ["ema"])
 
 
 def reached(run):
-    """Its parameters, and each worker's clock and steps."""
+    """Its parameters, their moving averages, and each worker's clock and
+    steps."""
     values = []
     for path in sorted(compare_runs.newest(run).glob("*.h5")):
         with h5py.File(path) as file:
             values += [compare_runs.flat(file[name])
-                       for name in ("parameters", "virtual_s", "steps")
+                       for name in ("parameters", "ema", "virtual_s", "steps")
                        if name in file]
     return np.concatenate(values)
 

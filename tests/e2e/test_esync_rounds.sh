@@ -90,6 +90,34 @@ with h5py.File("runs/evaluated-1/results.h5") as file:
     assert sent[0].sum() == sent[1], sent
 PY
 
+echo "the average after the last step counts in times and in the trace, and is checked"
+train last --network.mbit_s=10 --run.steps=10 --run.log_every=5 --eval.every=0 \
+  --checkpoint.every=0 --output.trace=on
+python - <<'PY' || fail "the last average is not counted"
+import json
+import h5py
+with h5py.File("runs/last/results.h5") as file:
+    ends = file["summary/virtual_s"][()]
+    spent = sum(file["comm"][name][()].sum(0) for name in ("compute_s", "exposed_s"))
+assert abs(spent.max() - ends) < 1e-9, (spent, ends)
+with open("runs/last/trace.json") as file:
+    slices = [event for event in json.load(file)["traceEvents"] if event["ph"] == "X"]
+last = max(event["ts"] + event["dur"] for event in slices) / 1e6
+assert abs(last - ends) < 1e-6, (last, ends)
+PY
+sed -e 's/^family = resnet/family = logistic/' -e '/^depth\|^step_s/d' rounds.ini >large.ini
+expect_code 76 "$SYNCOPATE" train large.ini --run.name=large --run.steps=2 \
+  --run.log_every=1 --eval.every=0 --esync.global_lr=1e25 --optimizer.lr=1e-3 \
+  --schedule.kind=multistep --schedule.milestones="1 steps" --schedule.gamma=1e20
+[[ ! -e runs/large/checkpoints/step-00000002 ]] || fail "an infinite model was saved"
+
+echo "evaluations of one model are one evaluation for sync_switch.plateau"
+train plateau --sync.scheme=sync_switch --sync_switch.order=esync,bsp \
+  --sync_switch.plateau=eval_loss --sync_switch.patience=3 --eval.every=1 \
+  --compute.speed=60,1,1 --run.steps=80 --checkpoint.every=0 --optimizer.lr=0.05
+(($(grep -c '^eval' out) == 80)) || fail "not 80 evaluations"
+! grep -q '^plateau' out || fail "a round was taken for a plateau: $(grep -A1 '^plateau' out)"
+
 echo "random inputs (60 under EXHAUSTIVE=1; RANDOM_FIRST begins elsewhere)"
 count=8
 [[ ${EXHAUSTIVE:-0} == 0 ]] || count=60

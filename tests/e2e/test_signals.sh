@@ -8,7 +8,9 @@ long=(--run.steps=1500 --run.log_every=1 --eval.every=0 --checkpoint.every=0
   --schedule.horizon=1500)
 
 # stop_with SIGNAL CODE NAME COMMAND...: signals one process of the run once
-# its first rows are logged.
+# its first rows are logged: under mpiexec the last of the ranks alone, or, with
+# whom=launcher, mpiexec.
+whom=rank
 stop_with() {
   local signal=$1 expected=$2 name=$3 code=0 pid target
   shift 3
@@ -18,8 +20,8 @@ stop_with() {
     grep -q "^step .* 3/1500" "$name.out" && break
     sleep 0.05
   done
-  # Under mpiexec: the last of the ranks alone.
-  target=$(pgrep -f "run.name=$name\$" | tail -n 1)
+  target=$pid
+  [[ $whom == launcher ]] || target=$(pgrep -f "run.name=$name\$" | tail -n 1)
   kill "-$signal" "$target"
   wait "$pid" || code=$?
   ((code == expected)) || fail "$name: exit $code, expected $expected"
@@ -50,6 +52,18 @@ wait "$nohup_pid" || fail "SIGHUP ended a run that ignores it: $?"
 stop_with TERM 75 mpi-term $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}"
 # shellcheck disable=SC2046
 stop_with USR1 75 mpi-usr1 $(ranks 3) "$SYNCOPATE" train tiny.ini "${long[@]}"
+# shellcheck disable=SC2046
+stop_with INT 130 mpi-int $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}"
+# MPICH's launcher passes signals on and then returns 0 (jobs/README.md).
+if "$MPIEXEC" --version 2>&1 | grep -q HYDRA; then
+  for signal in INT TERM; do
+    # shellcheck disable=SC2046
+    whom=launcher stop_with "$signal" 0 "launcher-$signal" $(ranks 2) \
+      "$SYNCOPATE" train tiny.ini "${long[@]}"
+    tail -n 1 "launcher-$signal.out" | grep -q '^stopped: run the same command' ||
+      fail "$signal to the launcher: $(tail -n 1 "launcher-$signal.out")"
+  done
+fi
 # A long round of local steps is left within 64 steps, not at its end.
 # shellcheck disable=SC2046,SC2054
 stop_with TERM 75 rounds $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}" \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Ranks that read different inputs or data, or do not share the run's directory,
-# are refused before the first step, in one line that names the rank.
+# are refused before the first step, in one line that names the rank. A rank that
+# waits for one that never starts MPI ends after a limit.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export OMP_NUM_THREADS=1
@@ -94,4 +95,16 @@ grep -q '^unused    run.io_timeout_s: run.watchdog = no$' out || fail "watchdog:
 train_three 0 ranks no-fault --faults.kind=kill --faults.stage=start --faults.step=5
 grep -q '^note      faults.kind = kill: has not happened, because worker 0 did not begin the stage "start" at step 5 or later$' \
   out || fail "no fault: $(cat out)"
+# The other process never starts MPI.
+started=$SECONDS
+export SYNCOPATE_START_TIMEOUT_S=3
+expect_code 71 timeout 60 "$MPIEXEC" -bind-to none \
+  -n 1 "$SYNCOPATE" train tiny.ini --run.name=alone : -n 1 sleep 50
+((SECONDS - started >= 3 && SECONDS - started < 40)) ||
+  fail "a rank without peers waited for $((SECONDS - started)) s"
+grep -q '^error: MPI has not started within 3 s: ' err || fail "not told: $(cat err)"
+[[ ! -e runs/alone ]] || fail "a start without peers left a folder"
+# shellcheck disable=SC2046
+SYNCOPATE_START_TIMEOUT_S=soon expect_code 64 $(ranks 1) "$SYNCOPATE" train tiny.ini
+unset SYNCOPATE_START_TIMEOUT_S
 finish

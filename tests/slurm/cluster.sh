@@ -60,6 +60,8 @@ MinJobAge=300
 JobRequeue=1
 PropagateResourceLimits=NONE
 GresTypes=gpu
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 END
   echo "NodeName=n[3-4] Name=gpu File=$dir/gpu[0-1]" >"$dir/gres.conf"
   for node in 1 2 3 4; do
@@ -73,6 +75,8 @@ END
     echo "PartitionName=main Nodes=n[1-4] Default=YES MaxTime=60 State=UP"
     echo "PartitionName=cpu Nodes=n[1-2] MaxTime=60 State=UP"
     echo "PartitionName=gpu Nodes=n[3-4] MaxTime=60 State=UP"
+    echo "PartitionName=low Nodes=n[1-2] MaxTime=60 GraceTime=30 State=UP"
+    echo "PartitionName=urgent Nodes=n[1-2] PriorityTier=10 MaxTime=60 State=UP"
   } >>"$SLURM_CONF"
 }
 

@@ -90,14 +90,16 @@ cat >"$work/site.sh" <<'SITE'
 export SBATCH_PARTITION=gpu
 mpi=pmi2 srun_options=(--label)
 SITE
+echo "export SYNCOPATE_RUNS=$work/scratch" >>"$work/site.sh"
 # submit's sbatch is meant to be another command here
 sbatch() { (cd / && SITE=$work/site.sh "$source_dir/jobs/submit.sh" "$@"); }
 cp inputs/smoke.ini "$work/smoke.ini"
 job=$(sbatch --parsable --nodes=1 --output="$work/site.out" \
-  "$source_dir/jobs/train.sbatch" "$work/smoke.ini" --run.directory="$work/runs" \
-  --run.name=site --run.threads=1)
+  "$source_dir/jobs/train.sbatch" "$work/smoke.ini" --run.name=site \
+  --run.threads=1)
 expect_end site "$job" COMPLETED 0
 expect_shown site '^0: step '
+[[ -f $work/scratch/site/results.h5 ]] || failed "site: not in SYNCOPATE_RUNS"
 scontrol show job "$job" | grep -q 'Partition=gpu' || failed "site: not in gpu"
 code=0
 SITE=$work/nowhere.sh "$source_dir/jobs/submit.sh" x 2>"$work/nowhere.out" || code=$?

@@ -2,7 +2,7 @@
 # jobs/train.sbatch, submitted for real: two nodes with two ranks each; a job that
 # is told to stop at random moments queues again, resumes and learns the same
 # model; one that gets nowhere, or that a file STOP ended, stays ended; the time
-# limit; a node that fails.
+# limit; a preemption; a node that fails.
 # SEED=N repeats the moments of an earlier test; EXHAUSTIVE=1: more of them.
 set -uo pipefail
 # shellcheck source=lib.sh
@@ -94,6 +94,22 @@ expect_end by_hand "$job" FAILED 75
 [[ $(field "$job" Restarts) == 0 ]] || failed "by_hand: was queued again"
 expect_shown by_hand '^stopped by a file STOP at step [1-9]'
 conclude by_hand "$before" "a file STOP ends the job"
+
+# A job of another partition takes its nodes: Slurm warns with SIGTERM. Steps that
+# take 6 s at least are not over before that.
+before=$failures
+job=$(submit preempted --partition=low jobs/train.sbatch "${steps[@]:0:2}" \
+  --checkpoint.every=0 --stragglers.delay_ms=20 --stragglers.delay_workers=0)
+wait_for 60 is_training preempted 0 || failed "preempted: does not train"
+urgent=$(sbatch --parsable --partition=urgent --nodes=2 --exclusive \
+  --output=/dev/null --wrap true)
+wait_for 60 is_queued_for "$job" 1
+wait_for 60 is_over "$urgent" || failed "preempted: its nodes were not given up"
+expect_requeue preempted "$job" 1
+expect_end preempted "$job" COMPLETED 0
+expect_shown preempted '^resumed from .*step-00000[0-9]*'
+expect_same_model preempted straight
+conclude preempted "$before" "a preemption: saved in time, queued again, same model"
 
 # A node fails: Slurm queues the job again, and it resumes on another.
 before=$failures

@@ -123,7 +123,9 @@ InprocSums::Following InprocSums::following(std::span<const Open> sums) const {
   messages *= groups;
   const auto workers = std::ssize(links_);
   if (!is_by_pairs(algorithm))
-    return {messages <= kMostRingMessages ? SumPlan::kEveryMember : 4};
+    return {workers <= kExactWorld || messages <= kMostRingMessages
+                ? SumPlan::kEveryMember
+                : 4};
   const bool is_rough = network_.sums() == NetworkCost::Sums::kRough;
   const int64_t most = is_rough ? kMostRoughMessages : kMostMessages;
   if (workers <= kExactWorld || messages <= most) return {};

@@ -125,6 +125,7 @@ void Network::Link::take(Time from, Time until, bool is_at_boundary) {
     return forget_until(free);
   }
   drained = until;
+  if (until == from) return;  // an empty message delays none
   const auto next = later.begin() + (after(from) - later.cbegin());
   if (next != later.begin() && std::prev(next)->until == from)
     std::prev(next)->until = until;

@@ -114,6 +114,14 @@ TEST(Network, MessagesOfABoundaryKeepTheirOrder) {
   EXPECT_EQ(arrival(network, {2, 0, 64, 7}), 11.5);
 }
 
+TEST(Network, AnEmptyMessageOfABoundaryDelaysNone) {
+  inproc::Network network(2, {.bytes_per_s = 128});
+  network.come_to_boundary();
+  EXPECT_EQ(arrival(network, {1, 0, 0, 8}), 8);
+  network.leave_boundary(0);
+  EXPECT_EQ(arrival(network, {1, 0, 256, 7}), 9);
+}
+
 // Two senders at 64 bytes/s together fill half of a link of 256 bytes/s.
 TEST(Network, SlowSendersDoNotHoldUpAFastLink) {
   NetworkCost cost;
