@@ -205,7 +205,7 @@ for words in --help -h; do
   expect_code 0 bash "$scripts/jobs/sweep.sbatch" $words
   says "submitted by jobs/sweep.sh --slurm" out
 done
-expect_code 64 bash "$scripts/jobs/sweep.sbatch"
+expect_code 64 env SYNCOPATE_ROOT="$scripts" bash "$scripts/jobs/sweep.sbatch" tiny.sweep
 says "usage: sbatch jobs/sweep.sbatch tune" err
 
 echo "a target out of reach"

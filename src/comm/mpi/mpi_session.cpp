@@ -308,7 +308,9 @@ class ProcessSession : public MpiSession {
                   if (watchdog != nullptr) watchdog->say_goodbye();
                   take_leave_of_hydra(finalizer);
                 });
-    if (local_size_ < size()) std::this_thread::sleep_for(kAllLeftBarrier);
+    // Ranks of one host use TCP only if they are told to.
+    if (local_size_ < size() || std::getenv("UCX_TLS") != nullptr)
+      std::this_thread::sleep_for(kAllLeftBarrier);
     MPI_Finalize();
     if (watchdog_ != nullptr) watchdog_->say_goodbye();
     if (own_code != 0) std::this_thread::sleep_for(kLastDelay);
