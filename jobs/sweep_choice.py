@@ -82,7 +82,8 @@ def record_finals(sweep, jobs):
     record(study_folder(sweep), sweep.size, [
         (job.variant, job.seed, job.value, input_digest(sweep, job.variant),
          open_run(folder_of(sweep, job)))
-        for job in jobs if outcome(sweep, job)[0] in ("finished", "diverged")])
+        for job in jobs if outcome(sweep, job)[0] in ("finished", "diverged")],
+        sweep.target)
 
 
 def conclude_study(sweep, jobs):

@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(ROOT, "postprocess"))
 from exit_codes import BAD_INPUT, INPUT_MISSING, USAGE  # noqa: E402
 from run_reader import METRICS, RunError, parse_ini  # noqa: E402
 from study import read_rules  # noqa: E402
-from target import parse_target  # noqa: E402
+from target import Target, parse_target  # noqa: E402
 
 FORMAT = {"sweep": {"input", "directory", "metric", "command", "target"},
           "tune": {"key", "grid", "metric", "seeds", "overrides"},
@@ -51,6 +51,7 @@ class Sweep:
     rules: list     # of a study
     command: str = "train"  # or simulate
     again: bool = False     # --again: ignore what a study has recorded
+    target: Target | None = None  # of a study's runs without run.target
     threads: int = 1
     ended: dict = field(default_factory=dict)  # outcomes that are known
     # {name of a tuning run: whether the program refuses its value}
@@ -274,11 +275,10 @@ def read_sweep(path, arguments):
     rules = read_rules(path, sections.get("rules", {}), sections["variants"])
     if rules and not size:
         raise RunError(BAD_INPUT, f"{path}: [sizes]: missing, for [rules]")
-    if "target" in sweep:
-        parse_target(sweep["target"], f"{path}: sweep.target:")
-        if not rules:
-            raise RunError(BAD_INPUT, f"{path}: sweep.target: only [rules] "
-                           "use it")
+    target = parse_target(sweep["target"], f"{path}: sweep.target:") \
+        if "target" in sweep else None
+    if target and not rules:
+        raise RunError(BAD_INPUT, f"{path}: sweep.target: only [rules] use it")
     if again and not rules:
         raise RunError(USAGE, f"--again: {path} has no [rules], so nothing is "
                        "recorded")
@@ -300,4 +300,4 @@ def read_sweep(path, arguments):
         words_of(final["seeds"], f"{path}: final.seeds", int),
         {**without_target(of_size), **tune_overrides},
         {**of_size, **final_overrides},
-        variants, extra, size, rules, command, again)
+        variants, extra, size, rules, command, again, target)

@@ -188,14 +188,13 @@ def draw_small(figure, grid, curves, looks):
 def band_of(curves, limits):
     """What the bands are, in words, and whether the axis cuts one; None if there
     are none."""
-    bands = [curve["time"][2:] for curve in curves.values()
-             if np.isfinite(curve["time"][2]).any()]
-    if not bands:
+    banded = [curve for curve in curves.values()
+              if np.isfinite(curve["time"][2]).any()]
+    if not banded:
         return None
-    numbers = {curve["runs"] for curve in curves.values()
-               if np.isfinite(curve["time"][2]).any()}
+    numbers = {curve["runs"] for curve in banded}
     is_cut = any(np.nanmin(low) < limits[0] or np.nanmax(high) > limits[1]
-                 for low, high in bands)
+                 for *_, low, high in (curve["time"] for curve in banded))
     return "95% interval of the mean" + (
         f", n = {numbers.pop()}" if len(numbers) == 1 else "") + (
         " (cut by the axis)" if is_cut else "")

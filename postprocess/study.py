@@ -26,7 +26,6 @@ from plot_means import figure_of
 from run_reader import METRICS, in_words, print_markdown, print_table
 from script import Parser, RunError, run_main, whole_file
 from styles import prepare, save
-from target import parse_target
 
 # "input" is a digest of what determines the results (jobs/sweep_recorded.py).
 RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "input",
@@ -117,12 +116,9 @@ def replace_rows(path, header, keys, rows):
             row["size"], row["cell"], int(row["seed"]))))
 
 
-def record(folder, size, runs):
+def record(folder, size, runs, target=None):
     """Adds (cell, seed, tuned value, digest of the input, run) to the tables
-    of a study, whose sweep.target is that of runs without run.target."""
-    path = os.path.join(folder, "study.sweep")
-    asked = read_sweep_file(path)["sweep"].get("target")
-    target = parse_target(asked, f"{path}: sweep.target:") if asked else None
+    of a study; `target` is that of runs without run.target."""
     keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, *_ in runs]
     replace_rows(os.path.join(folder, "results.csv"), RESULTS, keys,
                  [{**key, "tuned": tuned, "input": digest,
@@ -277,8 +273,9 @@ def read_rules(path, section, cells):
             for name, line in section.items()]
 
 
-def read_sweep_file(path):
-    """The sections of a study.sweep."""
+def read_study(folder):
+    """Sizes, seeds, rules and metric of FOLDER/study.sweep."""
+    path = os.path.join(folder, "study.sweep")
     parser = configparser.ConfigParser(
         delimiters=("=",), comment_prefixes=("#", ";"),
         inline_comment_prefixes=("#",), interpolation=None)
@@ -288,13 +285,6 @@ def read_sweep_file(path):
     for section in ("sweep", "final", "sizes", "variants", "rules"):
         if section not in parser:
             raise RunError(BAD_INPUT, f"{path}: [{section}]: missing")
-    return parser
-
-
-def read_study(folder):
-    """Sizes, seeds, rules and metric of FOLDER/study.sweep."""
-    path = os.path.join(folder, "study.sweep")
-    parser = read_sweep_file(path)
     tuned = parser["tune"]["metric"] if "tune" in parser else "accuracy"
     metric = parser["sweep"].get("metric", tuned)
     if metric not in METRICS:

@@ -60,6 +60,18 @@ void Asp::enter() {
   mine.optimizer.reset();
 }
 
+namespace {
+
+// What each worker had taken when it last requested a step: it ends that step
+// at its own clock, which may lie after those of others, and requests another
+// then.
+std::vector<int64_t> at_last_requests(std::vector<int64_t> steps) {
+  for (int64_t& taken : steps) taken = std::max(int64_t{0}, taken - 1);
+  return steps;
+}
+
+}  // namespace
+
 // In virtual time each worker begins at its own clock: none proceeds before all
 // services are ready for the first.
 void Asp::begin(const Segment& given) {
@@ -101,14 +113,6 @@ std::vector<int64_t> Asp::steps_of_workers() {
     for (size_t i = 0; i < all.size(); ++i)
       std::memcpy(&steps[i], all[i].data(), sizeof steps[i]);
   }
-  return steps;
-}
-
-// What each worker had taken when it last requested a step: it ends that step
-// at its own clock, which may lie after those of others, and requests another
-// then.
-std::vector<int64_t> Asp::at_last_requests(std::vector<int64_t> steps) {
-  for (int64_t& taken : steps) taken = std::max(int64_t{0}, taken - 1);
   return steps;
 }
 

@@ -54,7 +54,6 @@ class Asp : public SchemeBase {
  private:
   void check_counters();
   std::vector<int64_t> steps_of_workers();
-  static std::vector<int64_t> at_last_requests(std::vector<int64_t> steps);
   bool pulls_first(const Word& mine);
   void pull(const Word& mine);
   void await_pulled();

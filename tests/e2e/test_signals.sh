@@ -7,9 +7,9 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 long=(--run.steps=1500 --run.log_every=1 --eval.every=0 --checkpoint.every=0
   --schedule.horizon=1500)
 
-# stop_with SIGNAL CODES NAME COMMAND...: signals one process of the run once
-# its first rows are logged, and expects one of the codes: under mpiexec the last of the ranks alone, or, with
-# whom=launcher, mpiexec.
+# stop_with SIGNAL CODES NAME COMMAND...: signals one process of the run once its
+# first rows are logged: under mpiexec the last of the ranks alone or, with
+# whom=launcher, mpiexec. Expects one of the codes.
 whom=rank
 stop_with() {
   local signal=$1 expected=$2 name=$3 code=0 pid target

@@ -209,6 +209,15 @@ grep -q '^sums  *computed, .*otherwise within 1% over many steps (--sums=sent: e
 expect_code 0 "$SYNCOPATE" simulate traced.ini "${alike[@]}" --sums=sent
 [[ $(timed) == "$computed" ]] || fail "sent: $(timed) s, computed: $computed s"
 grep '^sums ' out && fail "sums are computed under --sums=sent"
+# Among up to 256 workers rings of any number of buckets are exact.
+rings=(--run.workers=48 --run.steps=20 --data.samples=4096 --sync.collective=ring
+  --sync.bucket_mb=0.02 --compute.law=lognormal --compute.spread=0.3
+  --compute.step_s=0.05 --network.mbit_s=20)
+expect_code 0 "$SYNCOPATE" simulate "$here/../../inputs/smoke.ini" "${rings[@]}"
+computed=$(timed)
+expect_code 0 "$SYNCOPATE" simulate "$here/../../inputs/smoke.ini" "${rings[@]}" --sums=sent
+awk "BEGIN { exit !(($(timed) / $computed - 1) ^ 2 < 1e-16) }" ||
+  fail "rings: sent: $(timed) s, computed: $computed s"
 # Members of one group meet those of the next on their links: among many workers
 # as well, every message is sent where there are not too many.
 groups=(--run.workers=300 --run.steps=12 --data.samples=1200 --compute.step_s=0.05

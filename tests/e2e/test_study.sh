@@ -152,14 +152,15 @@ END
 # sweep.target is that of runs without run.target: the first evaluation that meets
 # it, though the run went on.
 mkdir aimed
-sed 's/^directory = studied/&\ntarget = accuracy >= 0.01/' tiny/study.sweep >aimed/study.sweep
 env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END' || fail "sweep.target: $(cat aimed/results.csv)"
 import csv
 import h5py
 from run_reader import open_run
 from study import record
+from target import parse_target
 folder = "studied/short/final/bsp-seed1"
-record("aimed", "short", [("bsp", "1", "", "abc", open_run(folder))])
+record("aimed", "short", [("bsp", "1", "", "abc", open_run(folder))],
+       parse_target("accuracy >= 0.01"))
 row, = csv.DictReader(open("aimed/results.csv"))
 with h5py.File(folder + "/results.h5") as file:
     first = (file["eval/accuracy"][()] >= 0.01).argmax()
@@ -169,6 +170,10 @@ with h5py.File(folder + "/results.h5") as file:
     assert float(row["target_samples"]) == share * float(row["samples"]), row
 END
 cp tiny/base.ini aimed
+sed 's/^directory = studied/&\ntarget = accuracy >= 0.01/' tiny/study.sweep >aimed/study.sweep
+expect_code 0 "$source_dir/jobs/study.sh" aimed --jobs=2 --run.threads=1
+[[ $(sed -n 's/^short,bsp,1,//p' aimed/results.csv | cut -d, -f11) != inf ]] ||
+  fail "sweep.target is ignored: $(cat aimed/results.csv)"
 sed -i 's/^target = .*/target = accuracy/' aimed/study.sweep
 expect_code 65 "$source_dir/jobs/study.sh" aimed --dry-run
 shows 'aimed/study.sweep: sweep.target: accuracy: not METRIC>=NUMBER' err

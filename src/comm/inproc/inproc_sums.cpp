@@ -124,7 +124,7 @@ InprocSums::Following InprocSums::following(std::span<const Open> sums) const {
   const auto workers = std::ssize(links_);
   if (!is_by_pairs(algorithm)) {
     if (workers <= kExactWorld || messages <= kMostRingMessages) return {};
-    return {.classes = 4, .error = 0.03};  // 1.4% with steps that vary by 50%
+    return {.classes = 4, .error = 0.03};  // 1.7% with steps that vary by 50%
   }
   const bool is_rough = network_.sums() == NetworkCost::Sums::kRough;
   const int64_t most = is_rough ? kMostRoughMessages : kMostMessages;

@@ -210,13 +210,6 @@ TEST(ModelledSums, ConcurrentRingsTakeTheTimeOfTheirMessages) {
       }
 }
 
-// Of more messages than are followed in a world of more than kExactWorld.
-TEST(ModelledSums, ManyConcurrentRingsTakeTheTimeOfTheirMessages) {
-  const Case c{48, 48 * 4000, {0, 2e7}};
-  ASSERT_GT(2 * 47 * 48 * 17, inproc::kMostRingMessages);
-  EXPECT_LT(largest_error(modelled(c, 17), message_by_message(c, 17)), 1e-9);
-}
-
 TEST(ModelledSums, ConcurrentSumsByPairsTakeTheTimeOfTheirMessages) {
   for (const CollectiveAlgorithm algorithm : kByPairs)
     for (const NetworkCost& network :
