@@ -89,6 +89,9 @@ def beyond(sweep, variant, values, edge):
         further = str(round(farther(value, neighbour)))
     else:
         further = f"{farther(value, neighbour):.4g}"
+    # Of a key that takes at most 1, that is still to be tried.
+    if value < 1 < float(further) and is_refused(sweep, variant, further):
+        further = "1"
     if float(further) in map(float, values) or \
             is_refused(sweep, variant, further):
         return None

@@ -59,23 +59,22 @@ MeasuredCompute measured_compute(Endpoint& endpoint, const StepTimes& times) {
   const bool has_timed = !passes_s.empty();
   MeasuredCompute found;
   found.step_s = values_of_all(endpoint, has_timed ? mean(passes_s) : 0);
-  std::vector<double> spreads =
+  found.spread =
       values_of_all(endpoint, has_timed ? relative_deviation(passes_s) : -1);
   std::vector<double> timed_s = found.step_s;
   std::erase(timed_s, 0);
-  std::erase(spreads, -1);
+  std::erase(found.spread, -1);
   if (timed_s.empty()) fail(ExitCode::kInternal, "no worker has timed a step");
   std::ranges::replace(found.step_s, 0.0, median(timed_s));
-  found.spread = median(spreads);
 
   ComputeOptions& compute = found.options;
   compute.step_s = mean(found.step_s);
   if (relative_range(found.step_s) > kSameSpeed)
     for (const double seconds : found.step_s)
       compute.speed.push_back(compute.step_s / seconds);
-  if (found.spread > kSameStep) {
+  if (const double spread = median(found.spread); spread > kSameStep) {
     compute.law = StepLaw::kLognormal;
-    compute.spread = found.spread;
+    compute.spread = spread;
   }
   return found;
 }

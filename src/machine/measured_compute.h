@@ -23,9 +23,10 @@ double relative_range(const std::vector<double>& values);
 // The forward and backward passes of all workers.
 struct MeasuredCompute {
   std::vector<double> step_s;  // means, by worker
-  double spread = 0;  // median over workers of the relative standard deviation
+  // Standard deviations relative to the means, of the workers that timed steps.
+  std::vector<double> spread;
   // [compute] without what lies within the noise: equal workers have no speeds,
-  // and steps that hardly vary have no law.
+  // and steps that hardly vary have no law. All workers have the median spread.
   ComputeOptions options;
 
   // The lines of [compute] that differ from its defaults: "step_s = 0.0123".

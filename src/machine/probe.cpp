@@ -37,10 +37,13 @@ std::vector<double> scaled(std::vector<double> values, double factor) {
   return values;
 }
 
-std::string text_of(const std::vector<double>& values) {
-  if (values.size() == 1) return fmt::format("{:.4g}", values[0]);
+// "12.3", "12.3 to 45.6".
+std::string text_of(const std::vector<double>& values, int digits = 4) {
+  const auto text = [&](double value) {
+    return fmt::format("{:.{}g}", value, digits);
+  };
   const auto [least, most] = std::ranges::minmax(values);
-  return fmt::format("{:.4g} to {:.4g}", least, most);
+  return least == most ? text(least) : text(least) + " to " + text(most);
 }
 
 // The lines of [network] that describe it.
@@ -278,8 +281,9 @@ void probe_steps(Session& session,
   cluster.input.insert(cluster.input.begin(), "[compute]");
   cluster.lines.push_back(fmt::format(
       "steps      {} ms for forward and backward passes, by worker; standard "
-      "deviation {:.1f}%",
-      text_of(scaled(measured.step_s, 1e3)), 100 * measured.spread));
+      "deviation of a worker's {}%",
+      text_of(scaled(measured.step_s, 1e3)),
+      text_of(scaled(measured.spread, 1e2), 2)));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tensor/parameter_table.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace syncopate {
 
@@ -18,6 +19,22 @@ int ParameterTable::find(int64_t offset) const {
                          return at < entry.offset;
                        });
   return static_cast<int>(after - entries_.begin()) - 1;
+}
+
+ParameterTable thinned(const ParameterTable& table,
+                       double share,
+                       bool keeps_embeddings) {
+  ParameterTable thin;
+  for (const ParameterEntry& entry : table.entries()) {
+    std::vector<int64_t> dims;
+    for (int axis = 0; axis < entry.shape.rank(); ++axis)
+      dims.push_back(entry.shape[axis]);
+    if (!dims.empty() && !(keeps_embeddings && entry.role == Role::kEmbedding))
+      dims[0] = std::max<int64_t>(
+          1, std::llround(share * static_cast<double>(dims[0])));
+    thin.add(entry.name, Shape(dims), entry.role);
+  }
+  return thin;
 }
 
 }  // namespace syncopate

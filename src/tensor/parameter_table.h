@@ -51,4 +51,11 @@ class ParameterTable {
   int64_t num_elems_ = 0;
 };
 
+// Returns a table with about `share` (0 to 1) of each tensor: of its first
+// dimension, but at least one row. Embedding tables stay whole if
+// `keeps_embeddings`.
+ParameterTable thinned(const ParameterTable& table,
+                       double share,
+                       bool keeps_embeddings);
+
 }  // namespace syncopate

@@ -13,9 +13,11 @@ namespace syncopate {
 // averaging, compression, and copying its messages: compute.update_s of this
 // machine. Takes steps with up to four workers in this process, on random
 // gradients and without forward and backward passes, for about `most_s`
-// seconds but at least two steps, the first of which does not count. Networks
-// with longer steps than that may not show what happens every H steps. `engine`
-// must have been built with Memory::kCountedOnly; afterwards it has no passes.
+// seconds but at least two steps, the first of which does not count. Of more
+// than 8 million parameters it takes a part (of each tensor) and scales the
+// time, which grows in proportion: the rows of embedding tables that a batch
+// touches are an exception and stay. `engine` must have been built with
+// Memory::kCountedOnly; afterwards it has neither passes nor its whole model.
 // Returns nullopt if the replicas of two workers would not fit into half of the
 // memory that is left.
 std::optional<double> measure_update(const Session& session,

@@ -90,6 +90,23 @@ near = abs(loss[0] - loss[1]) < 0.02 and abs(accuracy[0] - accuracy[1]) < 0.02
 sys.exit(not near)' || fail "train prints $(cat is), README.md $(cat says)"
 done
 
+echo "the commands of Train and of Choose a scheme, as typed"
+mkdir -p typed/build/cpu
+ln -s "$root/inputs" typed/
+ln -s "$(realpath "$SYNCOPATE")" typed/build/cpu/syncopate
+for heading in Train "Choose a scheme"; do
+  sed -n "/^## $heading\$/,/^## /p" "$root/README.md" |
+    awk '/^```/ { blocks++; next } blocks == 1' |
+    sed -e ':joined' -e '/\\$/N; s/\\\n//; tjoined'
+done >lines
+(($(grep -c 'syncopate train' lines) >= 5)) || fail "the commands: $(cat lines)"
+while read -r line; do
+  (cd typed && bash -c "${line/mpiexec/$MPIEXEC -bind-to none}") >said 2>&1 </dev/null ||
+    fail "$line: $(tail -n 3 said)"
+done <lines
+(($(find typed/runs -name results.h5 | wc -l) == $(grep -c 'syncopate train' lines))) ||
+  fail "runs: $(ls typed/runs)"
+
 echo "the table of studies: what postprocess/study.py makes of the recorded runs"
 judge() { # judge STUDY[-SIZE]...: "STUDY,OBTAINED,VERDICT" of each rule
   local name study size
@@ -137,6 +154,68 @@ assert f"Of the {rules} rules of the comparison" in text, rules
 assert f"at equal bytes (`house_alike`, `house_slow`, `house_straggler`, `house_bytes`), {holds} hold." in text, holds
 PY
   fail "README.md's table of studies"
+
+echo "the tables of runs: each row is what results.csv has of a cell"
+cat >tables.py <<'PY'
+import csv, os, re, sys
+root = sys.argv[1]
+sys.path.insert(0, os.path.join(root, "postprocess"))
+from groups import interval
+from study import read_study
+SCALES = {"accuracy": ("accuracy", 1), "AUC": ("accuracy", 1), "F1, %": ("accuracy", 1),
+          "steps": ("steps", 1), "steps of a worker on average": ("steps", 1),
+          "MB sent": ("bytes", 1e-6), "MB sent by a worker": ("bytes", 1e-6),
+          "GB sent by a worker": ("bytes", 1e-9), "seconds": ("virtual_s", 1),
+          "virtual s": ("virtual_s", 1), "tuned rate": ("tuned", 1), "tuned gamma": ("tuned", 1),
+          **{f"seed {seed}": ("accuracy", 1) for seed in (1, 2, 3)}}
+def near(text, value):
+    """Whether a value was rounded to a text."""
+    text = text.replace(",", "")
+    return abs(float(text) - value) <= 0.501 * 10 ** -len(text.partition(".")[2])
+def holds(said, values):
+    """Whether values of all seeds are "MEAN ± HALF", "ONE, ANOTHER" or "MEAN"."""
+    mean, half = interval(values)
+    texts = re.findall(r"[0-9][0-9,]*[0-9](?:\.[0-9]+)?|[0-9](?:\.[0-9]+)?", said)
+    if "±" in said:
+        return near(texts[0], mean) and near(texts[1], half)
+    if len(texts) == len(values) > 1:
+        return all(map(near, texts, values))
+    return len(texts) == 1 and near(texts[0], mean)
+faults, checked = [], 0
+cells, columns = {}, None
+for line in open(os.path.join(root, "inputs/studies/README.md"), encoding="utf-8"):
+    if heading := re.match(r"### .*\(`(\w+)`(?:, (\w+))?\)$", line):
+        folder, size = heading.groups()
+        folder, cells = os.path.join(root, "inputs/studies", folder), {}
+        with open(os.path.join(folder, "results.csv"), newline="") as file:
+            for row in csv.DictReader(file):
+                if row["size"] == (size or read_study(folder)[0][0]):
+                    cells.setdefault(row["cell"], []).append(row)
+    elif line.startswith("###"):
+        cells = {}
+    parts = [part.strip() for part in line.strip().strip("|").split("|")]
+    if not line.startswith("|"):
+        columns = None
+    elif columns is None:
+        columns = parts if {"accuracy", "AUC", "F1, %", "seed 1"} & set(parts) else []
+    elif columns and cells and not parts[0].startswith("---"):
+        figures = [(SCALES[name], name, text) for name, text in zip(columns, parts)
+                   if name in SCALES and re.fullmatch(r"[-0-9., ±]+", text) and text != "-"]
+        named = re.match(r"`(\w+)`", parts[0])
+        found = [cell for cell, rows in cells.items() if figures and all(
+            holds(text, [scale * float(row[name]) for row in rows
+                         if column in ("seed " + row["seed"], column.strip("123"))])
+            for (name, scale), column, text in figures)]
+        if columns[0] == "scheme":
+            found = [cell for cell in found if cell == named.group(1)]
+        if figures and "simulated" not in parts[0]:
+            checked += 1
+            if not found:
+                faults.append(f"{os.path.basename(folder)}: {line.strip()}")
+sys.stdout.writelines(f"{fault}\n" for fault in faults + [f"{checked} rows"] * (checked < 90))
+sys.exit(bool(faults) or checked < 90)
+PY
+python tables.py "$root" || fail "inputs/studies/README.md: see above"
 
 echo "each recorded study has a section with its picture"
 for results in "$root"/inputs/studies/*/results.csv; do

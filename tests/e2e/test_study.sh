@@ -376,6 +376,25 @@ for verdict in 'slower .* inf +not reproduced: ssgd reached it in 2 of 3' \
   shows "^$verdict\$" "$scratch/out"
 done
 
+# How runs ended, as a picture: a diverged one is counted, not averaged.
+sed -i 's/^short,slow,2,\(.*\),0.9,1,/short,slow,2,\1,0.6,1,/' judged/results.csv
+for picture in one.png one.svg; do
+  expect_code 0 python "$source_dir/postprocess/finals_plot.py" judged/ judged="b \$c" -o $picture
+  [[ -s $picture ]] || fail "no $picture"
+done
+expect_code 0 python -c "
+import sys; sys.path.insert(0, '$source_dir/postprocess')
+import finals_plot
+panel = finals_plot.Panel('judged/', None)
+mean, half = panel.finals['slow']
+print(panel.title, f'{mean:.4f} {half:.4f}', panel.finals['lost'][0], panel.diverged)"
+shows "^judged 0.8000 0.4303 0.9 {.*'lost': 1.*}$" "$scratch/out"
+shows "'slow': 0" "$scratch/out"
+expect_code 65 python "$source_dir/postprocess/finals_plot.py" judged --size=long -o one.png
+shows '^error: judged: no recorded runs of size long .sizes: short.$' "$scratch/err"
+expect_code 66 python "$source_dir/postprocess/finals_plot.py" nowhere -o one.png
+shows '^error: nowhere/study.sweep: no such study$' "$scratch/err"
+
 # refuses CODE PATTERN LINE-OF-STUDY REPLACEMENT: one line on stderr.
 refuses() {
   local code=$1 pattern=$2

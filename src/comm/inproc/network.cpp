@@ -126,7 +126,10 @@ void Network::Link::take(Time from, Time until, bool is_at_boundary) {
   }
   drained = until;
   if (until == from) return;  // an empty message delays none
-  const auto next = later.begin() + (after(from) - later.cbegin());
+  const auto begin = later.begin() + (after(from) - later.cbegin());
+  const auto end =
+      std::ranges::lower_bound(begin, later.end(), until, {}, &Interval::from);
+  const auto next = later.erase(begin, end);  // what it was sent around
   if (next != later.begin() && std::prev(next)->until == from)
     std::prev(next)->until = until;
   else
@@ -135,37 +138,39 @@ void Network::Link::take(Time from, Time until, bool is_at_boundary) {
 
 Network::Place Network::place_of(const Transit& message, int hop) const {
   const Link& link = links_[hop];
-  const auto at = [&](Time begin) {
-    const NetworkCost::Link state = state_of(message, hop, begin);
-    return Place{
-        begin, message.is_probe_ ? 0 : service_s(message, hop, state.slowdown),
-        state};
-  };
-  if (!link.takes_time()) return at(message.first_);
-  Place place = at(std::max({message.first_, link.free, link.drained}));
-  for (auto taken = link.after(place.begin);
-       taken != link.later.end() && taken->from < place.begin + place.service;
-       ++taken)
-    place = at(taken->until);
+  Place place{.begin = message.first_};
+  auto taken = link.later.end();
+  if (link.takes_time()) {
+    place.begin = std::max({message.first_, link.free, link.drained});
+    taken = link.after(place.begin);
+    for (; taken != link.later.end() && taken->from <= place.begin; ++taken)
+      place.begin = taken->until;
+  }
+  place.state = state_of(message, hop, place.begin);
+  if (message.is_probe_) return place;
+  place.service = service_s(message, hop, place.state.slowdown);
+  for (; taken != link.later.end() && taken->from < place.until(); ++taken)
+    place.interrupted += taken->until - taken->from;
   return place;
 }
 
 void Network::pass(Transit& message) {
   const int hop = message.links_[message.next_];
   const Time latency_s = is_sending(hop) ? message.latency_s_ : 0;
-  const auto [begin, service, state] = place_of(message, hop);
+  const Place place = place_of(message, hop);
+  const Time spread = place.service + place.interrupted;
   // Bytes leave a link no sooner than they reach it, and evenly until the last.
-  const Time end = std::max(begin + service, message.last_);
-  Time first = begin;
-  if (service < message.spread_)
+  const Time end = std::max(place.until(), message.last_);
+  Time first = place.begin;
+  if (spread < message.spread_)
     first = std::max(end - message.spread_, message.first_);
-  message.spread_ = std::max(service, message.spread_);
+  message.spread_ = std::max(spread, message.spread_);
   if (message.next_ == 0)
     message.left_ = message.is_probe_ ? message.first_ : end;
   if (!message.is_probe_)
-    links_[hop].take(begin, begin + service, is_at_boundary_);
-  message.first_ = first + latency_s + state.added_s;
-  message.last_ = end + latency_s + state.added_s;
+    links_[hop].take(place.begin, place.until(), is_at_boundary_);
+  message.first_ = first + latency_s + place.state.added_s;
+  message.last_ = end + latency_s + place.state.added_s;
   ++message.next_;
 }
 

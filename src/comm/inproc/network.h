@@ -12,8 +12,9 @@
 //
 // A boundary sets workers' clocks back, so messages sent while workers arrive
 // there may lie in the future of messages sent afterwards. The intervals in
-// which they occupy links are kept apart, and later messages pass before them
-// where they fit.
+// which they occupy links are kept apart: later messages use the time between
+// them, and are interrupted by those that they do not fit before. So a link
+// that has work is never idle, as without a boundary.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -131,11 +132,12 @@ class Network {
   Transit route(int from, int to, double bytes) const;
   NetworkCost::Link state_of(const Transit& message, int link, Time now) const;
   Time service_s(const Transit& message, int link, double slowdown) const;
-  // When a message can begin to take a link, for how long, and the link's state
-  // then.
+  // When a message begins to take a link, for how long, how long later
+  // intervals interrupt it, and the link's state at the beginning.
   struct Place {
-    Time begin = 0, service = 0;
+    Time begin = 0, service = 0, interrupted = 0;
     NetworkCost::Link state = {};
+    Time until() const { return begin + (service + interrupted); }
   };
   Place place_of(const Transit& message, int link) const;
 

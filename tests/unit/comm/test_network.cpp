@@ -81,8 +81,8 @@ Time arrival(inproc::Network& network, const Sent& message) {
 
 // While workers come to a boundary, the last one's message takes the link of
 // worker 0 from 8 to 9, and another the next second. Clocks are then set back:
-// what fits before 8 passes, the rest comes after both. So too if the network
-// is that of a resumed run.
+// what fits before 8 passes, and of the message that does not, 1.5 s do, the
+// other half second after both. So too if the network is that of a resumed run.
 TEST(Network, MessagesAfterABoundaryPassBeforeThoseOfLaterClocks) {
   const NetworkCost cost{.bytes_per_s = 128};
   inproc::Network before(4, cost);
@@ -96,8 +96,8 @@ TEST(Network, MessagesAfterABoundaryPassBeforeThoseOfLaterClocks) {
   for (inproc::Network* network : {&before, &resumed}) {
     EXPECT_EQ(arrival(*network, {3, 0, 128, 1}), 2);
     EXPECT_EQ(arrival(*network, {3, 0, 128, 2}), 3);
-    EXPECT_EQ(arrival(*network, {3, 0, 256, 6.5}), 12);
-    EXPECT_EQ(arrival(*network, {3, 0, 128, 9}), 13);
+    EXPECT_EQ(arrival(*network, {3, 0, 256, 6.5}), 10.5);
+    EXPECT_EQ(arrival(*network, {3, 0, 128, 9}), 11.5);
     EXPECT_TRUE(network->clocks(0).taken_later.empty());
   }
 }
@@ -110,8 +110,25 @@ TEST(Network, MessagesOfABoundaryKeepTheirOrder) {
   EXPECT_EQ(arrival(network, {1, 0, 128, 8}), 9);
   network.leave_boundary(0);
   network.come_to_boundary();
-  EXPECT_EQ(arrival(network, {2, 0, 256, 7}), 11);
-  EXPECT_EQ(arrival(network, {2, 0, 64, 7}), 11.5);
+  EXPECT_EQ(arrival(network, {2, 0, 256, 7}), 10);
+  EXPECT_EQ(arrival(network, {2, 0, 64, 7}), 10.5);
+}
+
+// Two boundaries leave a second between the messages of later clocks. A link
+// that has something to send uses it: 2 + 1 + 1 s of a message of 4 s pass
+// around them, from 2 to 8, and the next message at 8.
+TEST(Network, ALinkWithWorkIsNotIdleBetweenMessagesOfLaterClocks) {
+  inproc::Network network(4, {.bytes_per_s = 128});
+  for (const Time later : {4, 6}) {
+    network.come_to_boundary();
+    EXPECT_EQ(arrival(network, {1, 0, 128, later}), later + 1);
+    network.leave_boundary(0);
+  }
+  network.come_to_boundary();
+  EXPECT_EQ(arrival(network, {2, 0, 512, 2}), 8);
+  EXPECT_EQ(arrival(network, {3, 0, 128, 2}), 9);
+  network.leave_boundary(0);
+  EXPECT_EQ(network.clocks(0).taken_later.size(), 1u);  // from 2 to 9
 }
 
 TEST(Network, AnEmptyMessageOfABoundaryDelaysNone) {

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Draws how runs of several studies ended: a panel for each study and a row for
+each cell, with the mean of the final metric and its 95% interval over seeds.
+
+    postprocess/finals_plot.py FOLDER[=TITLE] ... -o FILE [--size NAME]
+
+FOLDER is a study with recorded results, such as inputs/studies/house_slow; its
+name is the title of the panel unless another one is given. Rows are in the
+order of the table of schemes. A dotted line marks the cell "bsp", if there is
+one. Runs that diverged are counted beside the mean of the others.
+"""
+import os
+from argparse import RawDescriptionHelpFormatter
+
+import packages  # noqa: F401, says which package is missing
+import numpy as np
+
+from exit_codes import BAD_INPUT
+from groups import interval
+from run_reader import in_words
+from script import Parser, RunError, run_main
+from study import read_rows, read_study
+from styles import GREY, SCHEMES, plain, prepare, save, style_of_scheme
+
+REFERENCE = "bsp"
+WIDTH, ROW, MARGIN = 2.6, 0.22, 0.9  # inches
+
+
+class Panel:
+    """The recorded runs of one size of a study."""
+
+    def __init__(self, argument, size):
+        self.folder, _, title = argument.partition("=")
+        self.title = title or os.path.basename(self.folder.rstrip("/"))
+        sizes, _, _, self.metric = read_study(self.folder)
+        size = size or sizes[0]
+        rows = [row for row in
+                read_rows(os.path.join(self.folder, "results.csv"))
+                if row["size"] == size and row["state"] != "unfinished"]
+        if not rows:
+            raise RunError(BAD_INPUT, f"{self.folder}: no recorded runs of "
+                           f"size {size} (sizes: {' '.join(sizes)})")
+        self.schemes = {row["cell"]: row["scheme"] for row in rows}
+        self.finals, self.diverged = {}, {}
+        for cell in self.schemes:
+            finals = [float(row["accuracy"]) for row in rows
+                      if row["cell"] == cell and row["state"] != "diverged"]
+            self.diverged[cell] = sum(row["cell"] == cell for row in rows) - \
+                len(finals)
+            if finals:
+                self.finals[cell] = interval(np.array(finals))
+
+
+def in_order(panels):
+    """The cells, the first scheme last, because rows are drawn upwards."""
+    schemes = {cell: scheme for panel in panels
+               for cell, scheme in panel.schemes.items()}
+    return sorted(schemes, reverse=True, key=lambda cell: (
+        list(SCHEMES).index(schemes[cell]), cell))
+
+
+def draw(axes, panel, cells):
+    axes.set_title(plain(panel.title), fontsize=9)
+    if REFERENCE in panel.finals:
+        axes.axvline(panel.finals[REFERENCE][0], color="black", linewidth=0.8,
+                     linestyle=":", zorder=1)
+    earlier = {}
+    for place, cell in enumerate(cells):
+        if cell not in panel.schemes:
+            continue
+        style = style_of_scheme(panel.schemes[cell],
+                                earlier.get(panel.schemes[cell], 0))
+        earlier[panel.schemes[cell]] = 1 + earlier.get(panel.schemes[cell], 0)
+        if cell in panel.finals:
+            mean, half = panel.finals[cell]
+            axes.errorbar(mean, place, xerr=half if half == half else None,
+                          fmt=style["marker"], color=style["color"],
+                          markersize=5, capsize=2, linewidth=1.2, zorder=3)
+        if panel.diverged[cell]:
+            axes.text(0.02, place, f"{panel.diverged[cell]} diverged",
+                      transform=axes.get_yaxis_transform(), va="center",
+                      fontsize=6, color=GREY)
+    axes.set_xlabel(in_words(panel.metric))
+    axes.grid(axis="both", color="#DDDDDD", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def main(arguments):
+    parser = Parser(prog="finals_plot.py", description=__doc__,
+                    formatter_class=RawDescriptionHelpFormatter)
+    parser.add_argument("studies", nargs="+", metavar="FOLDER[=TITLE]")
+    parser.add_argument("-o", "--output", required=True, metavar="FILE")
+    parser.add_argument("--size")
+    options = parser.parse_args(arguments)
+    panels = [Panel(argument, options.size) for argument in options.studies]
+    if len({panel.metric for panel in panels}) > 1:
+        raise RunError(BAD_INPUT, "these studies have different metrics")
+    cells = in_order(panels)
+    figure, axes = prepare().subplots(
+        1, len(panels), sharex=True, sharey=True, squeeze=False,
+        figsize=(1.2 + WIDTH * len(panels), MARGIN + ROW * len(cells)),
+        layout="constrained")
+    axes[0, 0].set_yticks(range(len(cells)), [plain(cell) for cell in cells])
+    for place, panel in zip(axes[0], panels):
+        draw(place, panel, cells)
+    save(figure, options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)
