@@ -38,8 +38,10 @@ std::string_view value_of(std::string_view event, std::string_view name) {
   return event.substr(1, event.find('"', 1) - 1);
 }
 
-// Adds the events up to each worker's boundary.
-void add_until(TraceFile& file, const fs::path& from, int64_t step) {
+// The events up to each worker's boundary.
+void each_event_until(int64_t step,
+                      const fs::path& from,
+                      const std::function<void(std::string_view)>& use) {
   const std::string boundary = trace_boundary(step);
   const auto is_boundary = [&](std::string_view event) {
     return event.find(boundary) != std::string_view::npos;
@@ -51,9 +53,19 @@ void add_until(TraceFile& file, const fs::path& from, int64_t step) {
   each_event(from, [&](std::string_view event) {
     const auto worker = open.find(value_of(event, "pid"));
     if (worker == open.end()) return;
-    file.add(event);
+    use(event);
     if (is_boundary(event)) open.erase(worker);
   });
+}
+
+void add_until(TraceFile& file, const fs::path& from, int64_t step) {
+  each_event_until(step, from,
+                   [&](std::string_view event) { file.add(event); });
+}
+
+double end_us(std::string_view event) {
+  return parse_double(value_of(event, "ts")).value_or(0) +
+         parse_double(value_of(event, "dur")).value_or(0);
 }
 
 // The step of the first boundary, where the process started.
@@ -141,6 +153,25 @@ std::unique_ptr<TraceFile> continue_trace(const fs::path& path,
   return file;
 }
 
+std::map<int64_t, std::vector<TraceRow>> trace_rows(const fs::path& trace,
+                                                    int64_t step) {
+  std::map<int64_t, std::vector<TraceRow>> of_worker;
+  each_event_until(step, trace, [&](std::string_view event) {
+    const auto number = [&](const char* name) {
+      return parse_int(value_of(event, name)).value_or(-1);
+    };
+    std::vector<TraceRow>& rows = of_worker[number("pid")];
+    const int64_t thread = number("tid");
+    const auto known = std::ranges::find(rows, thread, &TraceRow::thread);
+    const std::string_view row = value_of(event, "row");
+    if (!row.empty() && known == rows.end())
+      rows.push_back({thread, std::string(row)});
+    if (value_of(event, "ph") == "X" && known != rows.end())
+      known->end_s = std::max(known->end_s, end_us(event) / 1e6);
+  });
+  return of_worker;
+}
+
 fs::path trace_part(const fs::path& trace, int rank) {
   return trace.parent_path() /
          fmt::format("{}-rank-{}.json", trace.stem().string(), rank);
@@ -166,13 +197,11 @@ bool join_trace_parts(const fs::path& trace) {
 }
 
 double trace_end_s(const fs::path& trace) {
-  double end_us = 0;
+  double latest_us = 0;
   each_event(trace, [&](std::string_view event) {
-    const double begin = parse_double(value_of(event, "ts")).value_or(0);
-    end_us = std::max(end_us,
-                      begin + parse_double(value_of(event, "dur")).value_or(0));
+    latest_us = std::max(latest_us, end_us(event));
   });
-  return end_us / 1e6;
+  return latest_us / 1e6;
 }
 
 double trace_clock_error_s(const fs::path& trace) {

@@ -3,8 +3,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/trace_file.h"
 
@@ -21,6 +23,17 @@ std::string trace_boundary(int64_t step);
 std::unique_ptr<TraceFile> continue_trace(const fs::path& path,
                                           const TraceFacts& facts,
                                           int64_t step);
+
+// A row whose thread_name event names what it is for ("row" in its arguments).
+struct TraceRow {
+  int64_t thread = 0;
+  std::string name;
+  double end_s = 0;  // of its latest slice; 0: it has none
+};
+// The rows of each worker up to its boundary at `step`, in the order in which
+// they were named.
+std::map<int64_t, std::vector<TraceRow>> trace_rows(const fs::path& trace,
+                                                    int64_t step);
 
 // The file of a rank, beside `trace`, in which it is to be joined.
 fs::path trace_part(const fs::path& trace, int rank);

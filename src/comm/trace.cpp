@@ -6,7 +6,6 @@
 #include <fmt/compile.h>
 
 #include "base/check.h"
-#include "base/trace_parts.h"
 
 namespace syncopate {
 namespace {
@@ -63,6 +62,7 @@ void WorkerTrace::start_at(int64_t step, Time now) {
                     rank_, json_string(trace_.setup_.process_name(rank_))));
     name_row(kCompute, "compute");
     name_row(kWaits, "waits");
+    take_up_rows(trace_.earlier_rows_[rank_]);
   }
   boundary(step, now);
 }
@@ -135,6 +135,16 @@ std::vector<std::pair<Time, Time>> WorkerTrace::between_waits(Time begin,
   return free;
 }
 
+void WorkerTrace::take_up_rows(const std::vector<TraceRow>& rows) {
+  for (const TraceRow& row : rows) {
+    if (row.thread != thread_of(static_cast<int>(rows_.size()) + kFirstRow))
+      return;  // not as this program writes them
+    rows_.push_back({.name = row.name,
+                     .end = trace_.setup_.zero + row.end_s,
+                     .arrows = {}});
+  }
+}
+
 // Rows are numbered in the order of their first use; 0 to kFirstRow - 1 have
 // fixed names.
 int WorkerTrace::row_of(const std::string& name, Time begin) {
@@ -142,12 +152,13 @@ int WorkerTrace::row_of(const std::string& name, Time begin) {
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (rows_[i].name != name) continue;
     ++number;
-    if (!rows_[i].is_taken && rows_[i].end <= begin)
+    if (!rows_[i].is_taken && trace_.ns(rows_[i].end) <= trace_.ns(begin))
       return static_cast<int>(i) + kFirstRow;
   }
   rows_.push_back({.name = name, .end = begin, .arrows = {}});
   const int row = static_cast<int>(rows_.size()) - 1 + kFirstRow;
-  name_row(row, number == 0 ? name : fmt::format("{} {}", name, number + 1));
+  name_row(row, number == 0 ? name : fmt::format("{} {}", name, number + 1),
+           name);
   return row;
 }
 
@@ -259,7 +270,9 @@ void WorkerTrace::slice(int row,
   ++trace_.num_recorded_;
 }
 
-void WorkerTrace::name_row(int row, const std::string& name) {
+void WorkerTrace::name_row(int row,
+                           const std::string& name,
+                           const std::string& base) {
   if (trace_.file_ == nullptr) return;
   const auto add = [&](const char* what, const std::string& value) {
     trace_.add(fmt::format(
@@ -267,7 +280,9 @@ void WorkerTrace::name_row(int row, const std::string& name) {
         "\"args\":{{{}}}}}",
         rank_, thread_of(row), what, value));
   };
-  add("name", fmt::format("\"name\":{}", json_string(name)));
+  std::string names = fmt::format("\"name\":{}", json_string(name));
+  if (!base.empty()) names += fmt::format(",\"row\":{}", json_string(base));
+  add("name", names);
   add("sort_index", fmt::format("\"sort_index\":{}", row));
 }
 
@@ -288,6 +303,8 @@ void Trace::open(int64_t step) {
   file_ = step > 0 && setup_.continues
               ? continue_trace(setup_.path, setup_.facts, step)
               : std::make_unique<TraceFile>(setup_.path, setup_.facts);
+  if (step > 0 && !setup_.earlier.empty())
+    earlier_rows_ = trace_rows(setup_.earlier, step);
 }
 
 void Trace::add(std::string_view event) {

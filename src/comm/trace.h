@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/trace_file.h"
+#include "base/trace_parts.h"
 #include "comm/endpoint.h"
 
 namespace syncopate {
@@ -102,7 +102,9 @@ class WorkerTrace {
              Time begin,
              Time end,
              const std::string& more);
-  void name_row(int row, const std::string& name);
+  void take_up_rows(const std::vector<TraceRow>& rows);
+  // `base`: the name without a number; empty for a fixed row.
+  void name_row(int row, const std::string& name, const std::string& base = "");
   void arrow(int row, uint64_t message, int64_t at_ns, bool is_end);
 
   Trace& trace_;
@@ -131,6 +133,8 @@ class Trace {
     bool has_all_workers = true;
     // Whether to go on with what is in the file, if the run resumes.
     bool continues = true;
+    // The trace of earlier processes of the run, whose rows go on. Empty: none.
+    fs::path earlier = {};
   };
   explicit Trace(Setup setup) : setup_(std::move(setup)) {}
 
@@ -156,6 +160,7 @@ class Trace {
   std::mutex mutex_;
   std::map<int, std::unique_ptr<WorkerTrace>> workers_;  // by rank
   std::unique_ptr<TraceFile> file_;
+  std::map<int64_t, std::vector<TraceRow>> earlier_rows_;  // by rank
   bool is_past_ = false;
   int64_t num_recorded_ = 0;
   std::atomic<int> num_open_ = 0;                 // workers

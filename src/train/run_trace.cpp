@@ -27,7 +27,8 @@ RunTrace::RunTrace(const Session& session,
       .path = path_,
       .steps = steps_,
       .facts = facts(),
-      .process_name = [](int rank) { return fmt::format("worker {}", rank); }});
+      .process_name = [](int rank) { return fmt::format("worker {}", rank); },
+      .earlier = path_});
 }
 
 TraceFacts RunTrace::facts() const {
@@ -79,7 +80,8 @@ void RunTrace::align(Endpoint& plain) {
                        },
                    .zero = zero - mine.offset_s,
                    .has_all_workers = false,
-                   .continues = false});
+                   .continues = false,
+                   .earlier = start_ == Start::kPerhapsResumed ? path_ : ""});
 }
 
 Endpoint& RunTrace::attach(Endpoint& plain) {

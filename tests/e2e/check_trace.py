@@ -39,7 +39,9 @@ for event in trace["traceEvents"]:
             wrong.append(f"arrow {event['id']} twice")
         ends[event["ph"]][event["id"]] = place, ns(event["ts"])
     elif event["name"] == "thread_name":
-        names[place] = event["args"]["name"]
+        name = event["args"]["name"]
+        if names.setdefault(place, name) != name:
+            wrong.append(f"row {place} has two names")
 for place, slices in rows.items():
     slices.sort()
     if place not in names:

@@ -117,7 +117,7 @@ shows "runs/bsp: holds a run" err
 # --- resumed and killed runs ---------------------------------------------------
 # What a worker did, without how its rows and messages are numbered.
 told() {
-  grep '"ph":"X"' "$1" | sed 's/,$//; s/"tid":[0-9]*,//' | sort
+  grep '"ph":"X"' "$1" | sed 's/,$//' | sort
 }
 train stopped --run.stop_at='7 steps'
 train stopped
