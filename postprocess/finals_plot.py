@@ -7,7 +7,8 @@ each cell, with the mean of the final metric and its 95% interval over seeds.
 FOLDER is a study with recorded results, such as inputs/studies/house_slow; its
 name is the title of the panel unless another one is given. Rows are in the
 order of the table of schemes. A dotted line marks the cell "bsp", if there is
-one. Runs that diverged are counted beside the mean of the others.
+one. Runs that diverged or ended without a number are counted beside the mean of
+the others.
 """
 import os
 from argparse import RawDescriptionHelpFormatter
@@ -41,14 +42,18 @@ class Panel:
             raise RunError(BAD_INPUT, f"{self.folder}: no recorded runs of "
                            f"size {size} (sizes: {' '.join(sizes)})")
         self.schemes = {row["cell"]: row["scheme"] for row in rows}
-        self.finals, self.diverged = {}, {}
+        self.finals, self.lacking = {}, {}
         for cell in self.schemes:
-            finals = [float(row["accuracy"]) for row in rows
-                      if row["cell"] == cell and row["state"] != "diverged"]
-            self.diverged[cell] = sum(row["cell"] == cell for row in rows) - \
-                len(finals)
+            mine = [row for row in rows if row["cell"] == cell]
+            whole = [row for row in mine if row["state"] != "diverged"]
+            finals = [float(row["accuracy"] or "nan") for row in whole]
+            finals = [value for value in finals if np.isfinite(value)]
+            self.lacking[cell] = ", ".join(
+                f"{count} {what}" for count, what in
+                ((len(mine) - len(whole), "diverged"),
+                 (len(whole) - len(finals), "without a number")) if count)
             if finals:
-                self.finals[cell] = interval(np.array(finals))
+                self.finals[cell] = interval(finals)
 
 
 def in_order(panels):
@@ -76,10 +81,9 @@ def draw(axes, panel, cells):
             axes.errorbar(mean, place, xerr=half if half == half else None,
                           fmt=style["marker"], color=style["color"],
                           markersize=5, capsize=2, linewidth=1.2, zorder=3)
-        if panel.diverged[cell]:
-            axes.text(0.02, place, f"{panel.diverged[cell]} diverged",
-                      transform=axes.get_yaxis_transform(), va="center",
-                      fontsize=6, color=GREY)
+        axes.text(0.02, place, panel.lacking[cell],
+                  transform=axes.get_yaxis_transform(), va="center",
+                  fontsize=6, color=GREY)
     axes.set_xlabel(in_words(panel.metric))
     axes.grid(axis="both", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -67,11 +67,9 @@ class Model {
 
   const ParameterTable& parameters() const { return parameters_; }
   const ParameterTable& buffers() const { return buffers_; }
-  // Leaves parts of the parameters (see thinned), for measurements of what is
-  // done with them after a step. The model can make no steps any more.
-  void thin(double share, bool keeps_embeddings) {
-    parameters_ = thinned(parameters_, share, keeps_embeddings);
-  }
+  // Keeps only a part of each parameter (see thinned), for measurements of what
+  // is done with them after a step. The model can no longer take steps.
+  void thin(double share) { parameters_ = thinned(parameters_, share); }
 
   // metrics()[0] is always the loss.
   virtual std::vector<MetricInfo> metrics() const = 0;

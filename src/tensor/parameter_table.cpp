@@ -21,15 +21,13 @@ int ParameterTable::find(int64_t offset) const {
   return static_cast<int>(after - entries_.begin()) - 1;
 }
 
-ParameterTable thinned(const ParameterTable& table,
-                       double share,
-                       bool keeps_embeddings) {
+ParameterTable thinned(const ParameterTable& table, double share) {
   ParameterTable thin;
   for (const ParameterEntry& entry : table.entries()) {
     std::vector<int64_t> dims;
     for (int axis = 0; axis < entry.shape.rank(); ++axis)
       dims.push_back(entry.shape[axis]);
-    if (!dims.empty() && !(keeps_embeddings && entry.role == Role::kEmbedding))
+    if (!dims.empty())
       dims[0] = std::max<int64_t>(
           1, std::llround(share * static_cast<double>(dims[0])));
     thin.add(entry.name, Shape(dims), entry.role);

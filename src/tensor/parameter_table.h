@@ -52,10 +52,7 @@ class ParameterTable {
 };
 
 // Returns a table with about `share` (0 to 1) of each tensor: of its first
-// dimension, but at least one row. Embedding tables stay whole if
-// `keeps_embeddings`.
-ParameterTable thinned(const ParameterTable& table,
-                       double share,
-                       bool keeps_embeddings);
+// dimension, but at least one row.
+ParameterTable thinned(const ParameterTable& table, double share);
 
 }  // namespace syncopate

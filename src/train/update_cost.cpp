@@ -1,6 +1,7 @@
 #include "train/update_cost.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/clock.h"
 #include "base/rng.h"
@@ -11,8 +12,7 @@ namespace syncopate {
 namespace {
 
 constexpr int64_t kWarmup = 2, kMost = 64;  // steps of worker 0
-// Of the parameters, embedding tables whose rows are sent aside: enough that
-// they do not stay in a processor's caches.
+// Of the parameters: enough that they do not stay in a processor's caches.
 constexpr int64_t kMostElems = int64_t{1} << 23;
 
 // Counts the steps of all workers from the end of worker 0's warm-up until
@@ -20,7 +20,8 @@ constexpr int64_t kMostElems = int64_t{1} << 23;
 // the time that passes.
 class UpdateBench {
  public:
-  UpdateBench(Engine& engine, double most_s)
+  // `share`: of the network, if it was thinned.
+  UpdateBench(Engine& engine, double share, double most_s)
       : engine_(engine),
         most_s_(most_s),
         gradients_(engine.model->parameters().num_elems()),
@@ -34,7 +35,7 @@ class UpdateBench {
     CHECK(std::ssize(rows_) ==
           std::ranges::count(engine.model->parameters().entries(),
                              Role::kEmbedding, &ParameterEntry::role));
-    leave_out_missing_rows();
+    if (share < 1) thin_rows(share);
     keep_rows();
   }
 
@@ -80,13 +81,25 @@ class UpdateBench {
       values[i] = i < kDrawn ? static_cast<float>(width * (rng.uniform() - 0.5))
                              : values[i - kDrawn];
   }
-  // Tables may be thinned.
-  void leave_out_missing_rows() {
-    auto rows = rows_.begin();
-    for (const ParameterEntry& entry : engine_.model->parameters().entries())
-      if (entry.role == Role::kEmbedding)
-        std::erase_if(*rows++,
-                      [&](int32_t row) { return row >= entry.shape[0]; });
+  // Of thinned tables, a batch touches as large a share of the rows.
+  void thin_rows(double share) {
+    auto of_table = rows_.begin();
+    for (const ParameterEntry& entry : engine_.model->parameters().entries()) {
+      if (entry.role != Role::kEmbedding) continue;
+      std::vector<int32_t>& rows = *of_table++;
+      const auto count = static_cast<size_t>(
+          std::ceil(share * static_cast<double>(rows.size())));
+      std::vector<int32_t> kept;  // ascending, evenly chosen
+      for (size_t i = 0; i < count; ++i) {
+        const int32_t row = rows[i * rows.size() / count];
+        const auto place = static_cast<int32_t>(share * row);
+        const int32_t next = kept.empty() ? place : kept.back() + 1;
+        if (next >= entry.shape[0]) break;
+        kept.push_back(
+            std::clamp(place, next, static_cast<int32_t>(entry.shape[0]) - 1));
+      }
+      rows = std::move(kept);
+    }
   }
   // Tables have gradients in the rows of one batch.
   void keep_rows() {
@@ -142,20 +155,12 @@ class UpdateBench {
   int64_t steps_ = 0;     // of all workers, since
 };
 
-// Makes a large network smaller. Returns how many times as long its whole
-// takes.
-double thin(Engine& engine) {
-  const bool sends_rows = engine.sends_rows();
-  const auto elems = [&] {
-    int64_t sum = 0;
-    for (const ParameterEntry& entry : engine.model->parameters().entries())
-      if (!sends_rows || entry.role != Role::kEmbedding) sum += entry.elems();
-    return static_cast<double>(sum);
-  };
-  const double whole = elems();
+// Makes a large network smaller. Returns which share of it is left.
+double thin(Model& model) {
+  const auto whole = static_cast<double>(model.parameters().num_elems());
   if (whole <= kMostElems) return 1;
-  engine.model->thin(kMostElems / whole, sends_rows);
-  return whole / elems();
+  model.thin(kMostElems / whole);
+  return static_cast<double>(model.parameters().num_elems()) / whole;
 }
 
 }  // namespace
@@ -163,7 +168,7 @@ double thin(Engine& engine) {
 std::optional<double> measure_update(const Session& session,
                                      Engine& engine,
                                      double most_s) {
-  const double times = thin(engine);
+  const double share = thin(*engine.model);
   // Compressed gossip keeps about as much again as a replica.
   const int64_t worker_bytes = 3 * engine.replica_bytes();
   const int64_t left_bytes = engine.device->kind() == DeviceKind::kCpu
@@ -173,10 +178,10 @@ std::optional<double> measure_update(const Session& session,
   if (workers > 2 && workers * worker_bytes > left_bytes / 2) workers = 2;
   if (workers * worker_bytes > left_bytes / 2) return std::nullopt;
   engine.has_passes = false;
-  UpdateBench bench(engine, most_s);
+  UpdateBench bench(engine, share, most_s);
   const auto world = make_inproc_world(workers, NetworkCost{});
   world->run([&](Endpoint& endpoint) { bench.run(endpoint); });
-  return times * bench.seconds();
+  return bench.seconds() / share;
 }
 
 }  // namespace syncopate

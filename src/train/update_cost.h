@@ -14,9 +14,10 @@ namespace syncopate {
 // machine. Takes steps with up to four workers in this process, on random
 // gradients and without forward and backward passes, for about `most_s`
 // seconds but at least two steps, the first of which does not count. Of more
-// than 8 million parameters it takes a part (of each tensor) and scales the
-// time, which grows in proportion: the rows of embedding tables that a batch
-// touches are an exception and stay. `engine` must have been built with
+// than 8 million parameters it takes a part (of each tensor, and of the rows of
+// tables that a batch touches) and scales the time. That is a little too long
+// where a cost does not grow with a tensor's first dimension, such as that of
+// PowerSGD's second factor. `engine` must have been built with
 // Memory::kCountedOnly; afterwards it has neither passes nor its whole model.
 // Returns nullopt if the replicas of two workers would not fit into half of the
 // memory that is left.

@@ -387,9 +387,12 @@ import sys; sys.path.insert(0, '$source_dir/postprocess')
 import finals_plot
 panel = finals_plot.Panel('judged/', None)
 mean, half = panel.finals['slow']
-print(panel.title, f'{mean:.4f} {half:.4f}', panel.finals['lost'][0], panel.diverged)"
-shows "^judged 0.8000 0.4303 0.9 {.*'lost': 1.*}$" "$scratch/out"
-shows "'slow': 0" "$scratch/out"
+print(panel.title, f'{mean:.4f} {half:.4f}', panel.finals['lost'][0], 'bare' in panel.finals)
+print(panel.lacking)"
+shows "^judged 0.8000 0.4303 0.9 False$" "$scratch/out"
+shows "'slow': ''" "$scratch/out"
+shows "'lost': '1 diverged'" "$scratch/out"
+shows "'bare': '3 without a number'" "$scratch/out"
 expect_code 65 python "$source_dir/postprocess/finals_plot.py" judged --size=long -o one.png
 shows '^error: judged: no recorded runs of size long .sizes: short.$' "$scratch/err"
 expect_code 66 python "$source_dir/postprocess/finals_plot.py" nowhere -o one.png

@@ -115,7 +115,7 @@ expect_code 73 "$SYNCOPATE" simulate small.ini --run.name=bsp --output.trace=on
 shows "runs/bsp: holds a run" err
 
 # --- resumed and killed runs ---------------------------------------------------
-# What a worker did, without how its rows and messages are numbered.
+# What a worker did and in which rows, without arrows, whose numbers differ.
 told() {
   grep '"ph":"X"' "$1" | sed 's/,$//' | sort
 }

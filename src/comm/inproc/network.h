@@ -13,8 +13,8 @@
 // A boundary sets workers' clocks back, so messages sent while workers arrive
 // there may lie in the future of messages sent afterwards. The intervals in
 // which they occupy links are kept apart: later messages use the time between
-// them, and are interrupted by those that they do not fit before. So a link
-// that has work is never idle, as without a boundary.
+// them, and are interrupted by intervals before which they do not fit. So a
+// link that has work is never idle, as without a boundary.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

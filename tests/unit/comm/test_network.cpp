@@ -139,6 +139,17 @@ TEST(Network, AnEmptyMessageOfABoundaryDelaysNone) {
   EXPECT_EQ(arrival(network, {1, 0, 256, 7}), 9);
 }
 
+// An empty message takes no time of a link, so it need not wait for what takes
+// the link from the same moment on.
+TEST(Network, AnEmptyMessagePassesWhereAMessageOfALaterClockBegins) {
+  inproc::Network network(3, {.bytes_per_s = 128});
+  network.come_to_boundary();
+  EXPECT_EQ(arrival(network, {1, 0, 128, 8}), 9);
+  network.leave_boundary(0);
+  EXPECT_EQ(arrival(network, {2, 0, 0, 8}), 8);
+  EXPECT_EQ(arrival(network, {2, 0, 128, 8}), 10);
+}
+
 // Two senders at 64 bytes/s together fill half of a link of 256 bytes/s.
 TEST(Network, SlowSendersDoNotHoldUpAFastLink) {
   NetworkCost cost;
