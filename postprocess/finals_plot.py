@@ -10,18 +10,17 @@ order of the table of schemes. A dotted line marks the cell "bsp", if there is
 one. Runs that diverged or ended without a number are counted beside the mean of
 the others.
 """
+import math
 import os
 from argparse import RawDescriptionHelpFormatter
 
 import packages  # noqa: F401, says which package is missing
-import numpy as np
-
 from exit_codes import BAD_INPUT
 from groups import interval
 from run_reader import in_words
 from script import Parser, RunError, run_main
 from study import read_rows, read_study
-from styles import GREY, SCHEMES, plain, prepare, save, style_of_scheme
+from styles import GREY, SCHEMES, plain, prepare, save
 
 REFERENCE = "bsp"
 WIDTH, ROW, MARGIN = 2.6, 0.22, 0.9  # inches
@@ -47,7 +46,7 @@ class Panel:
             mine = [row for row in rows if row["cell"] == cell]
             whole = [row for row in mine if row["state"] != "diverged"]
             finals = [float(row["accuracy"] or "nan") for row in whole]
-            finals = [value for value in finals if np.isfinite(value)]
+            finals = [value for value in finals if math.isfinite(value)]
             self.lacking[cell] = ", ".join(
                 f"{count} {what}" for count, what in
                 ((len(mine) - len(whole), "diverged"),
@@ -69,17 +68,14 @@ def draw(axes, panel, cells):
     if REFERENCE in panel.finals:
         axes.axvline(panel.finals[REFERENCE][0], color="black", linewidth=0.8,
                      linestyle=":", zorder=1)
-    earlier = {}
     for place, cell in enumerate(cells):
         if cell not in panel.schemes:
             continue
-        style = style_of_scheme(panel.schemes[cell],
-                                earlier.get(panel.schemes[cell], 0))
-        earlier[panel.schemes[cell]] = 1 + earlier.get(panel.schemes[cell], 0)
+        colour, marker, _ = SCHEMES[panel.schemes[cell]]
         if cell in panel.finals:
             mean, half = panel.finals[cell]
-            axes.errorbar(mean, place, xerr=half if half == half else None,
-                          fmt=style["marker"], color=style["color"],
+            axes.errorbar(mean, place, xerr=half if math.isfinite(half) else None,
+                          fmt=marker, color=colour,
                           markersize=5, capsize=2, linewidth=1.2, zorder=3)
         axes.text(0.02, place, panel.lacking[cell],
                   transform=axes.get_yaxis_transform(), va="center",

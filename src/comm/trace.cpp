@@ -148,11 +148,12 @@ void WorkerTrace::take_up_rows(const std::vector<TraceRow>& rows) {
 // Rows are numbered in the order of their first use; 0 to kFirstRow - 1 have
 // fixed names.
 int WorkerTrace::row_of(const std::string& name, Time begin) {
+  const int64_t begin_ns = trace_.ns(begin);
   int number = 0;
   for (size_t i = 0; i < rows_.size(); ++i) {
     if (rows_[i].name != name) continue;
     ++number;
-    if (!rows_[i].is_taken && trace_.ns(rows_[i].end) <= trace_.ns(begin))
+    if (!rows_[i].is_taken && trace_.ns(rows_[i].end) <= begin_ns)
       return static_cast<int>(i) + kFirstRow;
   }
   rows_.push_back({.name = name, .end = begin, .arrows = {}});

@@ -208,7 +208,7 @@ for line in open(os.path.join(root, "inputs/studies/README.md"), encoding="utf-8
             continue
         found = [cell for cell, rows in cells.items() if figures and all(
             holds(text, [scale * float(row[name]) for row in rows
-                         if column in ("seed " + row["seed"], column.strip("123"))])
+                         if not column.startswith("seed ") or column == "seed " + row["seed"]])
             for (name, scale), column, text in figures)]
         if columns[0] == "scheme" or (named and named.group(1) in cells):
             found = [cell for cell in found if cell == named.group(1)]

@@ -142,13 +142,14 @@ Network::Place Network::place_of(const Transit& message, int hop) const {
   auto taken = link.later.end();
   if (link.takes_time()) {
     place.begin = std::max({message.first_, link.free, link.drained});
-    const bool is_empty = message.is_probe_ || service_s(message, hop, 1) == 0;
     taken = link.after(place.begin);
-    for (; taken != link.later.end() &&
-           (taken->from < place.begin ||
-            (taken->from == place.begin && !is_empty));
-         ++taken)
-      place.begin = taken->until;
+    // A message that takes no time passes at the moment when another begins.
+    const auto is_in_the_way = [&] {
+      if (taken == link.later.end()) return false;
+      if (taken->from != place.begin) return taken->from < place.begin;
+      return !message.is_probe_ && service_s(message, hop, 1) > 0;
+    };
+    for (; is_in_the_way(); ++taken) place.begin = taken->until;
   }
   place.state = state_of(message, hop, place.begin);
   if (message.is_probe_) return place;
