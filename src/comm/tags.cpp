@@ -13,7 +13,7 @@ std::string name_of(Tag tag) {
     Tag first;
     std::string_view name;
   };
-  constexpr std::array<Range, 17> kRanges = {
+  constexpr std::array<Range, 18> kRanges = {
       {{kControl, "control"},
        {kArrival, "arrival"},
        {kCollective, "collective"},
@@ -29,6 +29,7 @@ std::string name_of(Tag tag) {
        {kProbe, "probe"},
        {kProbeAnswer, "probe answer"},
        {kProbeEnd, "end of probes"},
+       {kStepTime, "step time"},
        {kGossip, "gossip"},
        {kBatchNorm, "batchnorm"}}};
   std::string_view name = kRanges[0].name;

@@ -25,6 +25,7 @@ inline constexpr Tag kServerAnswer = 144;  // + 0..15: answers of a parameter
 inline constexpr Tag kProbe = 160;         // measures message latency
 inline constexpr Tag kProbeAnswer = 161;   // + 0..3: answers to probes
 inline constexpr Tag kProbeEnd = 168;      // everybody has all answers
+inline constexpr Tag kStepTime = 176;      // to rank 0: seconds of a step
 inline constexpr Tag kGossip = 512;        // + 0..15: messages of neighbours
 inline constexpr Tag kBatchNorm = 1023;    // sums of BatchNorm's statistics
 inline constexpr Tag kBucket = 1024;       // + bucket index: all-reduces of bsp

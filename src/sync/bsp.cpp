@@ -8,18 +8,12 @@
 
 namespace syncopate {
 
-StepSeconds told_step_seconds(const SyncOptions& sync) {
-  return sync.sync_switch.policy == SwitchPolicy::kFixed ? StepSeconds::kOwn
-                                                         : StepSeconds::kOfAll;
-}
-
 Bsp::Bsp(const SchemeParts& parts, Group group)
     : SchemeBase(parts,
                  std::make_unique<Lockstep>(parts.endpoint,
                                             parts.endpoint.world_group(),
                                             1,
-                                            group.size(),
-                                            told_step_seconds(parts.sync)),
+                                            group.size()),
                  {.parameters = Owner::kShared,
                   .buffers = owner_of(parts.sync.bsp.batchnorm),
                   .optimizer = Owner::kShared}),
@@ -52,10 +46,6 @@ void Bsp::update(const StepPlan& plan) {
                                             .momentum = plan.momentum,
                                             .grad_scale = mean}
                               : params_of(plan, mean));
-}
-
-std::span<const double> Bsp::step_seconds() const {
-  return dynamic_cast<const Lockstep&>(*pace_).step_seconds();
 }
 
 namespace {

@@ -19,9 +19,6 @@
 
 namespace syncopate {
 
-// Whether the workers of a bsp phase look at each other's step times.
-StepSeconds told_step_seconds(const SyncOptions& sync);
-
 class Bsp final : public SchemeBase {
  public:
   // `group`: the workers that take steps together, including this one: all of
@@ -31,8 +28,6 @@ class Bsp final : public SchemeBase {
       : Bsp(parts, parts.endpoint.world_group()) {}
   void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   void update(const StepPlan& plan) override;
-  // Each worker's last step time, by rank, as last agreed; 0: unknown.
-  std::span<const double> step_seconds() const;
 
  private:
   void start(const Bucket& bucket);

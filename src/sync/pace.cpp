@@ -23,16 +23,13 @@ Lockstep::Lockstep(Endpoint& endpoint,
                    Group group,
                    int64_t period,
                    int steppers,
-                   StepSeconds told,
                    SharedStop* shared)
     : endpoint_(endpoint),
       group_(std::move(group)),
       period_(period),
       steppers_(steppers > 0 ? steppers : group_.size()),
-      told_(told),
       shared_(shared) {
   CHECK(period >= 1);
-  if (told == StepSeconds::kOfAll) step_seconds_.assign(endpoint.size(), 0);
 }
 
 void Lockstep::begin(const Segment& segment) {
@@ -57,17 +54,16 @@ Turn Lockstep::next(const Word& mine) {
   if (taken_ % period_ == 0 && taken_ < steps_in_segment_) {
     if (agreement_) {
       quiesce();
-      if (said_[0] > 0) steps_in_segment_ = taken_;
+      if (asks_to_stop_ > 0) steps_in_segment_ = taken_;
     }
   }
   if (shared_ != nullptr) heed_shared_stop(mine.stop > 0);
   if (taken_ >= steps_in_segment_) return {.stop = true};
   if (taken_ % period_ == 0) {
-    said_.assign(1 + step_seconds_.size(), 0);
-    said_[0] = mine.stop > 0 || mine.has_diverged ? 1 : 0;
-    if (told_ == StepSeconds::kOfAll) said_[1 + endpoint_.rank()] = mine.step_s;
+    asks_to_stop_ = mine.stop > 0 || mine.has_diverged ? 1 : 0;
     agreement_ = endpoint_.start("agreement", [this](Endpoint& endpoint) {
-      agree(endpoint, group_, said_, Combine::kMax, tags::kControl);
+      agree(endpoint, group_, std::span(&asks_to_stop_, 1), Combine::kMax,
+            tags::kControl);
     });
   }
   const int64_t before = segment_.from + taken_ * steppers_;
@@ -81,7 +77,6 @@ void Lockstep::quiesce() {
   if (!agreement_) return;
   endpoint_.join(agreement_);
   agreement_ = nullptr;
-  std::copy(said_.begin() + 1, said_.end(), step_seconds_.begin());
 }
 
 // --- Tickets -----------------------------------------------------------------

@@ -10,7 +10,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/check.h"
 #include "comm/endpoint.h"
 #include "tensor/state_visitor.h"
 
@@ -51,10 +50,6 @@ class Pace {
   int64_t steps_ = 0;
 };
 
-// Whose step seconds the members of a group tell each other at every step:
-// those of all are N numbers for N members.
-enum class StepSeconds : uint8_t { kOwn, kOfAll };
-
 // Of the workers of one process in a segment.
 struct SharedStop {
   int64_t from = -1;       // of the segment
@@ -79,7 +74,6 @@ class Lockstep final : public Pace {
            Group group,
            int64_t period,
            int steppers = 0,
-           StepSeconds told = StepSeconds::kOwn,
            SharedStop* shared = nullptr);
   void begin(const Segment& segment) override;
   Turn next(const Word& mine) override;
@@ -88,25 +82,17 @@ class Lockstep final : public Pace {
     return shared_ != nullptr ? 1 : 2 * period_;
   }
 
-  // By world rank, as last agreed; 0 if unknown. Needs StepSeconds::kOfAll.
-  std::span<const double> step_seconds() const {
-    CHECK(told_ == StepSeconds::kOfAll);
-    return step_seconds_;
-  }
-
  private:
   void heed_shared_stop(bool is_asked);
 
   Endpoint& endpoint_;
   Group group_;
   int64_t period_, steppers_;
-  StepSeconds told_;
   SharedStop* shared_;
   Segment segment_;
   int64_t taken_ = 0, steps_in_segment_ = 0;  // in the segment
-  std::vector<double> said_;                  // in flight while agreement_ is
+  double asks_to_stop_ = 0;                   // in flight while agreement_ is
   Task agreement_;
-  std::vector<double> step_seconds_;
 };
 
 // Numbered steps go to whoever asks first, from a service on rank 0. With a

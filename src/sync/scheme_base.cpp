@@ -50,9 +50,9 @@ void weigh_by_samples(const SchemeParts& parts, const Bucket& bucket) {
 }
 
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period) {
-  return std::make_unique<Lockstep>(
-      parts.endpoint, parts.endpoint.world_group(), period, 0,
-      StepSeconds::kOwn, period > 1 ? parts.shared_stop : nullptr);
+  return std::make_unique<Lockstep>(parts.endpoint,
+                                    parts.endpoint.world_group(), period, 0,
+                                    period > 1 ? parts.shared_stop : nullptr);
 }
 
 std::unique_ptr<Pace> lockstep_in_rounds(const SchemeParts& parts,

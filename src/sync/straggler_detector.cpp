@@ -35,7 +35,7 @@ void StragglerDetector::restart(Known stragglers) {
 }
 
 void StragglerDetector::forget(int worker) {
-  make_room();
+  if (steps_.empty()) return;
   speeds_.reset();
   throughput_[worker] = window_s_[worker] = 0;
   steps_[worker] = slow_[worker] = fast_[worker] = 0;

@@ -7,9 +7,7 @@
 namespace syncopate {
 
 StragglerPolicy::StragglerPolicy(int workers, const SyncSwitchOptions& options)
-    : workers_(workers), kind_(options.policy), detector_(workers, options) {
-  if (kind_ != SwitchPolicy::kFixed) flagged_.assign(workers, 0);
-}
+    : workers_(workers), kind_(options.policy), detector_(workers, options) {}
 
 void StragglerPolicy::judge_and_flag(std::span<const double> step_seconds,
                                      const Ranks& active) {
@@ -44,27 +42,29 @@ void StragglerPolicy::flag(const Ranks& active) {
         std::max(0, static_cast<int>(active.size()) - (workers_ + 1) / 2);
     found.resize(std::min(found.size(), static_cast<size_t>(may_leave)));
   }
-  std::fill(flagged_.begin(), flagged_.end(), 0);
+  flagged_.assign(workers_, 0);
   for (const int rank : found) flagged_[rank] = 1;
   wants_change_ = found.empty() ? 0 : 1;
 }
 
-std::vector<double> StragglerPolicy::to_numbers() const {
-  std::vector<double> numbers = {static_cast<double>(wants_change_)};
-  numbers.insert(numbers.end(), flagged_.begin(), flagged_.end());
-  return numbers;
+std::vector<double> StragglerPolicy::flags() const {
+  std::vector<double> flags(flagged_.begin(), flagged_.end());
+  flags.resize(workers_);
+  return flags;
 }
 
-void StragglerPolicy::adopt(std::span<const double> sums, bool are_found) {
-  wants_change_ = sums[0] > 0 ? 1 : 0;
-  for (size_t rank = 0; rank < flagged_.size(); ++rank)
-    flagged_[rank] = sums[1 + rank] > 0 ? 1 : 0;
+void StragglerPolicy::adopt_change(std::span<const double> flags,
+                                   bool are_found) {
+  wants_change_ = 1;
+  flagged_.assign(workers_, 0);
+  for (int rank = 0; rank < workers_; ++rank)
+    if (flags[rank] > 0) flagged_[rank] = 1;
   if (are_found) detections_ += std::count(flagged_.begin(), flagged_.end(), 1);
 }
 
 void StragglerPolicy::clear_decision() {
   wants_change_ = 0;
-  std::fill(flagged_.begin(), flagged_.end(), 0);
+  flagged_.clear();
 }
 
 void StragglerPolicy::forget_flagged() {

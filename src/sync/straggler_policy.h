@@ -1,8 +1,7 @@
 // sync_switch.policy: decides from the workers' step times when stragglers call
-// for a change, and when an episode of greedy may end. In a bsp phase all
-// members know the same times and decide alike; in an episode only rank 0,
-// which hands out every step, sees them all. The workers agree on a decision
-// when they are at rest.
+// for a change, and when an episode of greedy may end. Rank 0 judges: in a bsp
+// phase it receives all step times, in an episode it hands out every step. The
+// others adopt its decision when all are at rest.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,27 +22,27 @@ class StragglerPolicy {
 
   SwitchPolicy kind() const { return kind_; }
   bool wants_change() const { return wants_change_ != 0; }
-  // By rank, 1: a straggler that calls for a change. Empty with `fixed`.
+  // By rank, 1: a straggler that calls for a change. Empty: nobody.
   const std::vector<int64_t>& flagged() const { return flagged_; }
   int64_t detections() const { return detections_; }  // stragglers found so far
 
-  // In a bsp phase: judges a step of the active workers and flags those that
-  // call for a change: with elastic the slowest first, such that at least half
-  // of all workers stay. `step_seconds` is by rank, 0: unknown.
+  // On rank 0, in a bsp phase: judges a step of the active workers and flags
+  // those that call for a change: with elastic the slowest first, such that at
+  // least half of all workers stay. `step_seconds` is by rank, 0: unknown.
   void judge_and_flag(std::span<const double> step_seconds,
                       const Ranks& active);
-  // Judges steps without flagging: of workers by rank, or of one; 0: unknown.
+  // On rank 0: judges steps without flagging, of workers by rank or of one; 0:
+  // unknown.
   void judge(std::span<const double> step_seconds);
   void judge(int rank, double step_s);
   bool sees_stragglers() const { return detector_.any(); }
-  // In an episode, on rank 0: calls for its end if no straggler is left.
+  // On rank 0, in an episode: calls for its end if no straggler is left.
   void call_for_end() { wants_change_ = detector_.any() ? 0 : 1; }
 
-  // Agrees on a change: every worker adopts the sums of all workers' numbers,
-  // which may be followed by others. Those then flagged count as detections if
-  // `are_found`.
-  std::vector<double> to_numbers() const;
-  void adopt(std::span<const double> sums, bool are_found);
+  // If rank 0 wants a change, every worker adopts it with rank 0's flags, by
+  // rank. Those flagged count as detections if `are_found`.
+  std::vector<double> flags() const;
+  void adopt_change(std::span<const double> flags, bool are_found);
   // After an agreed change.
   void clear_decision();
   // Steps under another scheme or with other members: judges afresh, with the

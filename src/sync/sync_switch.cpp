@@ -1,6 +1,7 @@
 #include "sync/sync_switch.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -61,7 +62,6 @@ bool SyncSwitch::averages_gradients() const {
 }
 
 void SyncSwitch::build() {
-  bsp_ = nullptr;
   asp_ = nullptr;
   inner_.reset();
   follower_.reset();
@@ -95,20 +95,15 @@ void SyncSwitch::build() {
       .directory = parts_.directory};
   if (num_active() == size_) {
     inner_ = make_scheme(parts);
-    bsp_ = dynamic_cast<Bsp*>(inner_.get());
     asp_ = dynamic_cast<Asp*>(inner_.get());
     return;
   }
   // A removed worker takes no steps; it stands in for the model.
   const Ranks members = is_removed() ? Ranks({rank_}) : active();
-  auto of_members =
-      std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
-  bsp_ = of_members.get();
-  inner_ = std::move(of_members);
+  inner_ = std::make_unique<Bsp>(parts, parts_.endpoint.group(members));
   if (is_removed())
     follower_ = std::make_unique<Lockstep>(
-        parts_.endpoint, parts_.endpoint.world_group(), 1, num_active(),
-        told_step_seconds(parts_.sync));
+        parts_.endpoint, parts_.endpoint.world_group(), 1, num_active());
 }
 
 // Of the batches of active workers.
@@ -216,6 +211,9 @@ void SyncSwitch::switch_over(int64_t done, Time begin) {
 void SyncSwitch::begin_inner(int64_t from, Time earliest) {
   inner_from_ = from;
   taken_ = 0;
+  reports_ = watches_workers()
+                 ? std::make_unique<StepReports>(parts_.endpoint, active())
+                 : nullptr;
   int64_t until = segment_.until;
   if (!is_last_phase())
     until = std::min(until, from + work_left_[working_phase()]);
@@ -244,10 +242,11 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
 StepPlan SyncSwitch::next(const Word& mine) {
   if (!std::exchange(is_begun_, true))
     switch_over(segment_.from, parts_.endpoint.now());
+  Word word;
   for (;;) {
-    Word word = mine;
+    word = mine;
     word.step_s = seen_step_s(mine);
-    // All have seen the same figures and ask for the same.
+    // On rank 0, whose wish stops all.
     word.stop = std::max(word.stop, static_cast<int>(policy_.wants_change()));
     inner_plan_ = is_removed() ? follow(word) : inner_->next(word);
     if (!inner_plan_.stop) break;
@@ -258,14 +257,17 @@ StepPlan SyncSwitch::next(const Word& mine) {
     else
       inner_->quiesce();
     if (probe_) probe_->quiesce();
-    const bool is_said = setting_.is_episode != 0 && word.step_s > 0;
-    const int64_t done = come_to_rest(is_said ? 0 : seen_step_s(mine));
+    const bool is_reported = setting_.is_episode != 0 && word.step_s > 0;
+    const int64_t done = come_to_rest(is_reported ? 0 : seen_step_s(mine));
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
     parts_.endpoint.leave_boundary(0);  // a change sets no clocks back
     switch_over(done, begin);
   }
-  if (taken_++ > 0 && bsp_ != nullptr && !is_removed() && watches_workers())
-    policy_.judge_and_flag(bsp_->step_seconds(), active());
+  if (reports_ && setting_.is_episode == 0) {
+    if (taken_ > 0) judge_reported_steps();
+    reports_->tell(word.step_s);
+  }
+  ++taken_;
   inner_plan_.rate *= rate_factor();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
   StepPlan plan = inner_plan_;
@@ -323,33 +325,43 @@ bool SyncSwitch::watches_workers() const {
          (next_asp_phase() >= 0 && work_left_[next_asp_phase()] > 0);
 }
 
+void SyncSwitch::judge_reported_steps() {
+  const std::span<const double> seconds = reports_->received();
+  if (rank_ != 0) return;
+  if (setting_.is_episode != 0)
+    policy_.judge(seconds);
+  else
+    policy_.judge_and_flag(seconds, active());
+}
+
 // Judges the steps that are still unjudged when a segment ends. In a bsp phase,
-// step times are agreed during the next step and judged after it, which leaves
-// two steps. In an episode, rank 0 judges the time that comes with each request
-// for a step.
+// step times are reported during the next step and judged after it, which
+// leaves two steps. In an episode, rank 0 judges the time that comes with each
+// request for a step.
 void SyncSwitch::look_at_last_steps(double unsaid_s) {
-  const bool is_episode = setting_.is_episode != 0;
-  if (!is_episode && !is_removed() && taken_ > 0)
-    policy_.judge_and_flag(bsp_->step_seconds(), active());
-  std::vector<double> seconds(size_);
-  seconds[rank_] = unsaid_s;
-  agree(parts_.endpoint, parts_.endpoint.world_group(), seconds, Combine::kSum,
-        tags::kControl);
-  if (is_episode && rank_ == 0) policy_.judge(seconds);
-  if (!is_episode && !is_removed()) policy_.judge_and_flag(seconds, active());
+  if (setting_.is_episode == 0 && taken_ > 0) judge_reported_steps();
+  reports_->tell(unsaid_s);
+  judge_reported_steps();
 }
 
 // --- at rest -----------------------------------------------------------------
 
 int64_t SyncSwitch::come_to_rest(double unsaid_s) {
-  if (watches_workers()) look_at_last_steps(unsaid_s);
+  if (reports_) look_at_last_steps(unsaid_s);
   if (setting_.is_episode != 0 && rank_ == 0) policy_.call_for_end();
-  std::vector<double> said = policy_.to_numbers();
-  said.push_back(static_cast<double>(steps_done()));
-  agree(parts_.endpoint, parts_.endpoint.world_group(), said, Combine::kCount,
-        tags::kControl);
-  const auto done = static_cast<int64_t>(said.back());
-  policy_.adopt(said, setting_.is_episode == 0);
+  const auto count = [this](std::span<double> numbers) {
+    agree(parts_.endpoint, parts_.endpoint.world_group(), numbers,
+          Combine::kCount, tags::kControl);
+  };
+  std::array<double, 2> said = {static_cast<double>(steps_done()),
+                                policy_.wants_change() ? 1.0 : 0.0};
+  count(said);
+  const auto done = static_cast<int64_t>(said[0]);
+  if (said[1] > 0) {
+    std::vector<double> flags = policy_.flags();
+    count(flags);
+    policy_.adopt_change(flags, setting_.is_episode == 0);
+  }
   work_left_[working_phase()] -= done - inner_from_;
   if (num_active() < size_)
     fill_removed(parts_.context, parts_.endpoint, parts_.replica,

@@ -33,12 +33,12 @@
 #include "sync/link_probe.h"
 #include "sync/plateau_rule.h"
 #include "sync/scheme.h"
+#include "sync/step_reports.h"
 #include "sync/straggler_policy.h"
 
 namespace syncopate {
 
 class Asp;
-class Bsp;
 
 class SyncSwitch final : public Scheme {
  public:
@@ -107,9 +107,10 @@ class SyncSwitch final : public Scheme {
   void switch_over(int64_t done, Time begin);
   void enter_next_phase();
   // Returns the worker_steps done. `unsaid_s` is this worker's last step time
-  // as in seen_step_s, if it has not been announced yet.
+  // as in seen_step_s, if it has not been reported yet.
   int64_t come_to_rest(double unsaid_s);
   void look_at_last_steps(double unsaid_s);
+  void judge_reported_steps();
   void note_change(int64_t done);
   double momentum_scale(int64_t worker_steps) const;
 
@@ -117,11 +118,11 @@ class SyncSwitch final : public Scheme {
   int rank_, size_;
   Setting setting_, built_;
   std::unique_ptr<Scheme> inner_;
-  const Bsp* bsp_ = nullptr;            // inner_ if it is a Bsp, else null
-  Asp* asp_ = nullptr;                  // likewise
-  std::unique_ptr<Lockstep> follower_;  // for a removed worker
-  std::unique_ptr<LinkProbe> probe_;    // while workers are watched
-  OptimizerOptions optimizer_;          // from which replica.optimizer was made
+  Asp* asp_ = nullptr;                    // inner_ if it is an Asp, else null
+  std::unique_ptr<Lockstep> follower_;    // for a removed worker
+  std::unique_ptr<LinkProbe> probe_;      // while workers are watched
+  std::unique_ptr<StepReports> reports_;  // likewise
+  OptimizerOptions optimizer_;  // from which replica.optimizer was made
 
   std::vector<int64_t> work_left_;  // worker_steps by phase
   int64_t began_at_ = 0;            // worker_steps at the last change

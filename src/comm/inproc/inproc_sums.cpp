@@ -12,6 +12,8 @@
 namespace syncopate::inproc {
 namespace {
 
+constexpr int kRingClasses = 4;
+
 int64_t messages_sent(CollectiveAlgorithm algorithm,
                       int group_size,
                       int position,
@@ -122,11 +124,12 @@ InprocSums::Following InprocSums::following(std::span<const Open> sums) const {
   const int64_t groups = std::ssize(links_) / n;  // others send as much
   messages *= groups;
   const auto workers = std::ssize(links_);
+  const bool is_rough = network_.sums() == NetworkCost::Sums::kRough;
   if (!is_by_pairs(algorithm)) {
     if (workers <= kExactWorld || messages <= kMostRingMessages) return {};
-    return {.classes = 4, .error = 0.03};  // 1.7% with steps that vary by 50%
+    if (!is_rough && messages <= kMostMessages) return {kRingClasses, true};
+    return {.classes = kRingClasses, .error = 0.03};  // 2.2% seen
   }
-  const bool is_rough = network_.sums() == NetworkCost::Sums::kRough;
   const int64_t most = is_rough ? kMostRoughMessages : kMostMessages;
   if (workers <= kExactWorld || messages <= most) return {};
   // Of the group's part of the world's.

@@ -22,13 +22,15 @@ namespace syncopate::inproc {
 
 // Sums follow the messages of every member, which is exact, among up to
 // kExactWorld workers. Beyond, rings follow every member for 25 ms and
-// otherwise 4 of them. Sums by pairs follow every member as long as those of
-// all groups take no more than a second. Otherwise they follow fewer members of
-// each block, at least 4 of a group's: kCorrected of the world's and now and
-// then all, as SumCorrection needs them, or where all take more than some eight
-// seconds as many as a second is enough for, but at least kFewestClasses
-// (kFewestOfMany in a world of more than kManyWorkers). Under Sums::kRough it
-// is a quarter of a second, at least kFewestRough, and nothing is corrected.
+// otherwise one, now and then all, for SumCorrection, if that takes no more
+// than a second. Sums by pairs follow every member as long as those of all
+// groups take no more than a second. Otherwise they follow fewer members of
+// each block, at least 4 of a group's: kCorrected of the world's, or where all
+// take more than some eight seconds as many as a second is enough for, but at
+// least kFewestClasses (kFewestOfMany in a world of more than kManyWorkers).
+// Where all take less than that, all are now and then followed as well. Under
+// Sums::kRough the second is a quarter of one, the least number kFewestRough,
+// and nothing is corrected.
 inline constexpr int64_t kMostMessages = int64_t{1} << 22;
 inline constexpr int64_t kMostCorrected = int64_t{1} << 25;
 inline constexpr int64_t kMostRoughMessages = int64_t{1} << 20;

@@ -8,11 +8,22 @@
 namespace syncopate::inproc {
 namespace {
 
-Time last_end(const StepIntervals& step) {
-  Time last = -kNever;
+// When the last sum of each member ends.
+std::vector<Time> ends_of(const StepIntervals& step) {
+  std::vector<Time> ends(step.front().size(), -kNever);
   for (const std::vector<SumInterval>& sum : step)
-    for (const SumInterval& member : sum) last = std::max(last, member.end);
-  return last;
+    for (size_t i = 0; i < ends.size(); ++i)
+      ends[i] = std::max(ends[i], sum[i].end);
+  return ends;
+}
+
+Time last_end(const StepIntervals& step) {
+  return std::ranges::max(ends_of(step));
+}
+
+bool end_together(const StepIntervals& step) {
+  const auto [first, last] = std::ranges::minmax(ends_of(step));
+  return first == last;
 }
 
 }  // namespace
@@ -23,6 +34,7 @@ void SumCorrection::learn(Time from,
   ++num_steps_;
   all_s_ += last_end(all) - from;
   few_s_ += last_end(few) - from;
+  ends_ = ends_of(all);
 }
 
 void SumCorrection::apply(Time from, StepIntervals& few) {
@@ -36,6 +48,13 @@ void SumCorrection::apply(Time from, StepIntervals& few) {
     for (SumInterval& member : sum) {
       stretch(member.begin);
       stretch(member.end);
+    }
+  if (!end_together(few)) return;
+  const Time later = last_end(few) - std::ranges::max(ends_);
+  for (std::vector<SumInterval>& sum : few)
+    for (size_t i = 0; i < sum.size(); ++i) {
+      sum[i].end = std::min(sum[i].end, ends_[i] + later);
+      sum[i].begin = std::min(sum[i].begin, sum[i].end);
     }
 }
 

@@ -56,8 +56,7 @@ TEST(Lockstep, ProcessStopsWhereItsFurthestWorkerIs) {
     std::vector<int64_t> taken(kWorkers);
     make_inproc_world(kWorkers, {})->run([&](Endpoint& endpoint) {
       const int rank = endpoint.rank();
-      Lockstep pace(endpoint, endpoint.world_group(), 100, 0, StepSeconds::kOwn,
-                    &shared);
+      Lockstep pace(endpoint, endpoint.world_group(), 100, 0, &shared);
       pace.begin({.from = from, .until = from + 4000});
       // Worker 1 asks when it has taken 10 steps; worker 0 is twice as fast.
       for (;;) {

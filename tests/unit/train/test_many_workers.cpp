@@ -81,10 +81,14 @@ struct Costs {                     // per worker
 
 class ManyWorkers : public testing::Test {
  protected:
-  Costs costs_of(const std::string& scheme, int workers) {
+  Costs costs_of(const std::string& scheme,
+                 int workers,
+                 const std::vector<std::string>& more_keys = {}) {
     const std::string input = folder_ / "in.ini";
     std::ofstream(input) << kInput;
-    engine_ = build_engine(session_, input, keys_of(scheme, workers));
+    std::vector<std::string> keys = keys_of(scheme, workers);
+    keys.insert(keys.end(), more_keys.begin(), more_keys.end());
+    engine_ = build_engine(session_, input, keys);
     forget_peak();
     before_ = memory_now();
     costs_ = {};
@@ -220,6 +224,21 @@ INSTANTIATE_TEST_SUITE_P(ManyWorkers,
                            return schemes;
                          }()),
                          [](const auto& info) { return info.param; });
+
+// Step times are judged by one worker.
+TEST_F(ManyWorkers, PoliciesAgainstStragglersCostAWorkerAsMuchAsOneOfFew) {
+  for (const char* policy : {"greedy", "elastic"}) {
+    const std::vector<std::string> keys = {"--sync_switch.policy=" +
+                                           std::string(policy)};
+    const Costs few = costs_of("sync_switch", 16, keys);
+    const Costs many = costs_of("sync_switch", 1024, keys);
+    EXPECT_NEAR(many.control_bytes / few.control_bytes, 16.0 / 15, 1.0 / 15)
+        << policy;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    EXPECT_LT(many.peak, 64 << 10) << policy;
+#endif
+  }
+}
 
 TEST_F(ManyWorkers, Table) {
   const char* asked = std::getenv("MANY_WORKERS");
