@@ -73,7 +73,9 @@ class Choco final : public CompressedGossip {
 
  private:
   // After many rounds c is off by a few units, and so are models from each
-  // other; residuals up to 0.5 add up exactly.
+  // other. Parts of messages below half a unit are lost, so updates of that
+  // size (Adam with a rate below 1e-6) are hardly gossiped. Residuals up to 0.5
+  // add up exactly.
   static constexpr float kUnit = 0x1p-25f;
 
   void take_in() override {

@@ -90,14 +90,18 @@ SchemeInfo easgd_scheme() {
               "elastic averaging: parameters drawn towards a "
               "common centre",
           .make = &make<Easgd>,
+          .check =
+              [](const SchemeRequest& request) {
+                refuse_bf16(request, "easgd",
+                            "would round small changes of parameters away");
+              },
           .keys = &easgd_keys,
           .planned_bytes = &easgd_bytes,
           .reduces_ranges = true,
           .has_centre = true,
           .uses_collectives = true,
-          .steps_of_round = [](const SyncOptions& sync) {
-            return sync.easgd.steps;
-          }};
+          .steps_of_round =
+              [](const SyncOptions& sync) { return sync.easgd.steps; }};
 }
 
 }  // namespace syncopate

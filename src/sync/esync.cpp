@@ -110,6 +110,7 @@ class Esync final : public SchemeBase {
   Task service_;
   DeviceVector<float> anchor_;          // w_t
   DeviceVector<float> anchor_buffers_;  // empty: not averaged
+  DeviceVector<float> saved_buffers_;   // before a step that may be abandoned
   int64_t round_ = 0, local_steps_ = 0;
   // At a boundary: whether any worker has taken a local step in this round.
   int64_t is_open_ = 0;
@@ -136,7 +137,9 @@ Esync::Esync(const SchemeParts& parts)
               epsilon_steps(parts)),
       anchor_(make_range(parts.replica.parameters.size())),
       anchor_buffers_(
-          make_range(averages_buffers() ? parts.replica.buffers.size() : 0)) {}
+          make_range(averages_buffers() ? parts.replica.buffers.size() : 0)),
+      saved_buffers_(
+          make_range(waits_for_answer_ ? 0 : parts.replica.buffers.size())) {}
 
 double Esync::epsilon_steps(const SchemeParts& parts) {
   const std::string& epsilon = parts.sync.esync.epsilon_steps;
@@ -227,6 +230,8 @@ StepPlan Esync::next(const Word& mine) {
   resume();
   const StepPlan plan = SchemeBase::next(mine);
   step_began_ = endpoint().now();
+  if (!plan.stop && saved_buffers_.size() > 0)
+    combine(context(), saved_buffers_, {{1, replica().buffers}});
   return plan;
 }
 
@@ -237,7 +242,11 @@ bool Esync::abandons_step() {
 }
 
 void Esync::update(const StepPlan& plan) {
-  if (is_abandoned_) return;
+  if (is_abandoned_) {
+    if (saved_buffers_.size() > 0)
+      combine(context(), replica().buffers, {{1, saved_buffers_}});
+    return;
+  }
   step_locally(plan);
   ++local_steps_;
 }

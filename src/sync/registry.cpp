@@ -53,8 +53,8 @@ bool any_scheme(const SyncOptions& sync, bool (*is_so)(const SchemeInfo&)) {
 
 std::string scheme_obstacle(const SchemeRequest& request) {
   try {
-    for (const std::string& keyword : schemes_in_use(request.sync))
-      if (const auto check = scheme_info(keyword).check) check(request);
+    if (const auto check = scheme_info(request.sync.scheme).check)
+      check(request);
   } catch (const Error& error) {
     if (error.code() != ExitCode::kBadInput) throw;
     return error.what();

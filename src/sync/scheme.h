@@ -295,6 +295,7 @@ const SchemeInfo& scheme_info(const std::string& keyword);
 std::vector<Key> sync_keys();  // SyncOptions, for all schemes
 std::unique_ptr<Scheme> make_scheme(const SchemeParts& parts);
 // Returns the first obstacle, or "". Also checks topologies and compressors.
+// The phases of a composite scheme have requests of their own.
 std::string scheme_obstacle(const SchemeRequest& request);
 // Returns sync.scheme and, under a composite scheme, those of its phases. (A
 // phase may be written 1 for bsp and 0 for asp.)

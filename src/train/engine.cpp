@@ -65,6 +65,17 @@ std::string momentum_mistake(const Options& options,
       rule);
 }
 
+// sync_switch.lr_rule knows the input's optimizer.lr_scale only.
+std::string rate_mistake(const Options& options, const Options& phase) {
+  const LrRule rule = options.sync.sync_switch.lr_rule;
+  if (rule == LrRule::kNone || phase.optimizer.lr_scale == LrScale::kNone)
+    return "";
+  return fmt::format(
+      "sync_switch.overrides: optimizer.lr_scale: {} where "
+      "sync_switch.lr_rule = {} scales the rate, expected none",
+      phase.optimizer.lr_scale, rule);
+}
+
 void plan_scheme(Engine& engine) {
   const Options& options = engine.options;
   if (scheme_info(options.sync.scheme).is_composite)
@@ -88,7 +99,10 @@ void plan_scheme(Engine& engine) {
         fmt::format("eval.model: is centre, which sync.scheme = {} does not "
                     "have; expected each, average, rank0 or each_and_average",
                     options.sync.scheme));
-  for (const Options& phase : engine.phases) check(phase);
+  for (const Options& phase : engine.phases) {
+    check(phase);
+    refuse(rate_mistake(options, phase));
+  }
   for (size_t i = 1; i < engine.phases.size(); ++i)
     refuse(momentum_mistake(options, engine.phases[i - 1], engine.phases[i]));
   const auto audit = engine.input.resolved.find("run.audit");

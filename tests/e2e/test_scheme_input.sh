@@ -160,6 +160,10 @@ bad stragglers.episodes "network.mbit_s > 0" "$(s asp)" "$(w 3)" \
   --stragglers.episodes=1:link:x2
 bad optimizer.lr_scale "none" "${switch[@]}" --sync_switch.order=10 \
   --sync_switch.fractions=0.5,0.5 --optimizer.lr_scale=linear
+bad optimizer.lr_scale "none" "${switch[@]}" --sync_switch.order=10 \
+  --sync_switch.fractions=0.5,0.5 --sync_switch.overrides=1:optimizer.lr_scale=linear
+bad sync.wire "fp32 with easgd" "${switch[@]}" --sync_switch.order=bsp,easgd \
+  --sync_switch.fractions=0.5,0.5 --sync.wire=bf16
 # shellcheck disable=SC2054  # commas within a key's list
 half=("${switch[@]}" --sync_switch.order=10 --sync_switch.fractions=0.5,0.5)
 bad sync_switch.overrides "optimizer" "${half[@]}" \
@@ -169,6 +173,12 @@ bad sync_switch.overrides "phases may differ" "${half[@]}" \
 for key in sync.tables=dense sync.bucket_mb=1 asp.record=yes asp.replay=order.h5; do
   bad sync_switch.overrides "phases may differ" "${half[@]}" "--sync_switch.overrides=2:$key"
 done
+# Of the compressors, each phase's own counts.
+bad compress.kind "with dgc" "${switch[@]}" --sync_switch.order=bsp,dgc \
+  --sync_switch.fractions=0.5,0.5
+"$SYNCOPATE" validate tiny.ini "${switch[@]}" --sync_switch.order=bsp,dgc \
+  --sync_switch.fractions=0.5,0.5 --sync_switch.overrides=2:compress.kind=top_k \
+  >out 2>&1 || fail "a phase's compressor: $(tail -1 out)"
 # A key of one phase is unused in another.
 bad sync_switch.overrides "phase 1: asp.pull: is used by sync.scheme = asp or ssp, not by bsp" \
   "${half[@]}" --sync_switch.overrides=1:asp.pull=before_step

@@ -401,7 +401,7 @@ TEST(Esync, AbandonsTheStepThatReadyOvertakes) {
   EXPECT_EQ(Rounds(2, run).abandoned, (std::vector<double>{0, 0}));
 }
 
-// A discarded gradient has no effect.
+// Neither a discarded gradient nor its forward pass has an effect.
 TEST(Esync, ThrowsTheAbandonedGradientAway) {
   ToyRun run = esync();
   run.sync.esync.query = Query::kNonBlocking;
@@ -414,12 +414,17 @@ TEST(Esync, ThrowsTheAbandonedGradientAway) {
     // Odd steps are abandoned.
     std::fill(g.begin(), g.end(), step % 2 == 0 ? 1.0f : NAN);
   };
+  run.statistics = [](int, int64_t step, std::span<float> values) {
+    for (float& value : values) value += step % 2 == 0 ? 1.0f : 100.0f;
+  };
   const auto result = test::train_toy(1, run);
   EXPECT_EQ(calls, 3);
   const test::Matrix start = test::start_of(run, 1);
   test::expect_near(
       result.parameters,
       test::sum(start, -0.2, test::Matrix(1, test::Vector(48, 1))), 1e-6);
+  ASSERT_EQ(result.buffers[0].size(), 3u);
+  for (const double value : result.buffers[0]) EXPECT_EQ(value, 2);
 }
 
 }  // namespace
