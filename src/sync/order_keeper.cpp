@@ -98,23 +98,23 @@ void OrderKeeper::write() {
   write_order((folder / "order.h5").string(), order, shape_);
 }
 
+void refuse_order(const AspOptions& asp,
+                  const char* why,
+                  const char* otherwise) {
+  if (!asp.record && asp.replay.empty()) return;
+  fail(ExitCode::kBadInput, "asp.{}: {}, but {}, expected {}, or {}",
+       asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay, why,
+       asp.record ? "no" : "none", otherwise);
+}
+
 void check_server(const SchemeRequest& request, int64_t bound) {
   const AspOptions& asp = request.sync.asp;
   if (asp.servers < 0 || asp.servers > request.workers)
     fail(ExitCode::kBadInput,
          "asp.servers: {}, expected auto (one per worker) or 1 to {}",
          asp.servers, request.workers);
-  const auto refuse_order = [&](const char* why, const char* otherwise) {
-    if (!asp.record && asp.replay.empty()) return;
-    fail(ExitCode::kBadInput, "asp.{}: {}, but {}, expected {}, or {}",
-         asp.record ? "record" : "replay", asp.record ? "yes" : asp.replay, why,
-         asp.record ? "no" : "none", otherwise);
-  };
-  if (scheme_info(request.sync.scheme).is_composite)
-    refuse_order("sync.scheme = sync_switch keeps no order",
-                 "sync.scheme = asp or ssp");
   if (asp.pull == Pulling::kBeforeStep)
-    refuse_order("no order of pulls is kept", "asp.pull = after_push");
+    refuse_order(asp, "no order of pulls is kept", "asp.pull = after_push");
   if (asp.replay.empty()) return;
   try {
     read_order(asp.replay,

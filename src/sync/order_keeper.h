@@ -37,6 +37,12 @@ class OrderKeeper {
   std::shared_ptr<const ArrivalOrder> replayed_;  // of the process
 };
 
+// Fails if asp.record or asp.replay is given: "but WHY, expected no, or
+// OTHERWISE".
+void refuse_order(const AspOptions& asp,
+                  const char* why,
+                  const char* otherwise);
+
 // SchemeInfo::check of asp and ssp.
 void check_server(const SchemeRequest& request, int64_t bound);
 

@@ -11,6 +11,7 @@
 #include "sync/asp.h"
 #include "sync/bsp.h"
 #include "sync/fill_removed.h"
+#include "sync/order_keeper.h"
 #include "sync/phases.h"
 #include "tensor/visit_numbers.h"
 
@@ -437,6 +438,8 @@ std::vector<double> SyncSwitch::take_series() {
 void check_sync_switch(const SchemeRequest& request) {
   const SyncOptions& sync = request.sync;
   check_phases(sync.sync_switch, request.workers, request.total_steps);
+  refuse_order(sync.asp, "sync.scheme = sync_switch keeps no order",
+               "sync.scheme = asp or ssp");
   if (sync.sync_switch.lr_rule != LrRule::kNone &&
       request.optimizer.lr_scale != LrScale::kNone)
     fail(ExitCode::kBadInput,
