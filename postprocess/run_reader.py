@@ -168,8 +168,10 @@ class Run:
         return 0 < every <= (steps[0] - 1) * per_step
 
     def has_virtual_time(self):
-        """Whether a virtual clock ran (workers in one process)."""
-        return bool(np.nan_to_num(self.last("train", "virtual_s", 0.0)) > 0)
+        """Whether a virtual clock ran (workers in one process) all the time:
+        a part of the run under MPI has none."""
+        clock = self.column("train", "virtual_s")
+        return bool(len(clock) and np.isfinite(clock).all() and clock[-1] > 0)
 
     def data_identity(self):
         """A key that is equal for runs on the same data."""

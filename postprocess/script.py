@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 
-from exit_codes import CANNOT_CREATE, USAGE
+from exit_codes import CANNOT_CREATE, IO_ERROR, USAGE
 
 
 class RunError(Exception):
@@ -53,12 +53,23 @@ def whole_file(path, mode="w"):
 
 
 def run_main(main):
-    """Calls main(arguments); a RunError ends as one line and its code."""
+    """Calls main(arguments) and ends the process. A RunError, or standard
+    output that cannot be written, ends it with one line and its exit code."""
+    code = 0
     try:
-        sys.exit(main(sys.argv[1:]))
-    except RunError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.code)
-    except BrokenPipeError:
-        # The reader has closed the pipe, so do not flush the rest.
-        os._exit(0)
+        try:
+            code = main(sys.argv[1:])
+        except RunError as error:
+            print(f"error: {error}", file=sys.stderr)
+            code = error.code
+        except SystemExit as end:  # after --help
+            code = end.code
+        sys.stdout.flush()
+    # In both cases, the interpreter must not try to write the rest.
+    except BrokenPipeError:  # the reader has closed the pipe
+        os._exit(code or 0)
+    except OSError as error:
+        where = error.filename or "standard output"
+        print(f"error: {where}: {error.strerror or error}", file=sys.stderr)
+        os._exit(IO_ERROR)
+    sys.exit(code)

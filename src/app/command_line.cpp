@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -10,7 +11,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/ini.h"
 #include "config/keys.h"
+#include "keys/value.h"
 
 namespace syncopate {
 
@@ -104,6 +107,12 @@ static void check_environment() {
       fail(ExitCode::kUsage, "environment: {}: not valid UTF-8",
            escape_bytes(text));
   }
+  const char* const runs = std::getenv("SYNCOPATE_RUNS");
+  if (runs != nullptr && !is_ini_value(runs))
+    fail(ExitCode::kUsage,
+         "environment: SYNCOPATE_RUNS: {} cannot be written in an input file: "
+         "expected {}",
+         in_quotes(runs), kIniValue);
 }
 
 // --section.key=value goes to the parser of inputs word for word, which checks

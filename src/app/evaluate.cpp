@@ -70,20 +70,26 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
       session.make_world(session.size(), NetworkCost{});
   world->run([&](Endpoint& endpoint) {
     const SetPart part = engine->options.eval.on;
+    const auto samples = std::ssize(engine->problem->indices(*engine, part));
+    const auto result_of = [&](EvaluatedModel& model) {
+      return evaluate_batches(*engine, part, model.view(), endpoint.rank(),
+                              endpoint.size())
+          ->metrics(&endpoint);
+    };
+    const auto print = [&](const char* whose,
+                           const std::vector<double>& values) {
+      std::string text;
+      for (size_t i = 0; i < metrics.size(); ++i)
+        text += fmt::format("{}{} {:.6f}", i ? "  " : "", metrics[i].name,
+                            values[i]);
+      session.log().line("{}: {} set, {}{}: {}", found.folder, part,
+                         counted(samples, "sample"), whose, text);
+    };
     std::vector<std::vector<double>> by_model;
     for (EvaluatedModel& model : found.models)
-      by_model.push_back(evaluate_batches(*engine, part, model.view(),
-                                          endpoint.rank(), endpoint.size())
-                             ->metrics(&endpoint));
-    const std::vector<double> means = mean_of(by_model);
-    std::string text;
-    for (size_t i = 0; i < metrics.size(); ++i)
-      text +=
-          fmt::format("{}{} {:.6f}", i ? "  " : "", metrics[i].name, means[i]);
-    const auto samples = std::ssize(engine->problem->indices(*engine, part));
-    session.log().line("{}: {} set, {}: {}", found.folder,
-                       engine->options.eval.on, counted(samples, "sample"),
-                       text);
+      by_model.push_back(result_of(model));
+    print("", mean_of(by_model));
+    if (found.average) print(", the average model", result_of(*found.average));
   });
   return ExitCode::kDone;
 }

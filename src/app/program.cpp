@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <system_error>
 
 #include "app/commands.h"
@@ -11,6 +12,7 @@
 #include "base/hdf5_file.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "checkpoint/agreement.h"
 #include "sync/scheme.h"
 #include "watch/guardian.h"
 
@@ -200,6 +202,13 @@ std::string line_of(const std::exception& error) {
   return std::string("internal: ") + error.what();
 }
 
+// `session` is null if it could not be made.
+[[noreturn]] void give_up(Session* session, const Error& error) {
+  if (session != nullptr) session->fail_alone(error);
+  std::fprintf(stderr, "error: %s\n", error.what());
+  _exit(static_cast<int>(error.code()));
+}
+
 }  // namespace
 
 void run_program(int argc, char** argv) {
@@ -220,19 +229,14 @@ void run_program(int argc, char** argv) {
     if (session->rank() == 0) std::fprintf(stderr, "error: %s\n", error.what());
     session->leave(error.code());
   } catch (const Error& error) {
-    if (session) session->fail_alone(error);
-    std::fprintf(stderr, "error: %s\n", error.what());
-    _exit(static_cast<int>(error.code()));
+    give_up(session.get(), error);
+  } catch (const std::filesystem::filesystem_error& error) {
+    const Outcome outcome = outcome_of(error);
+    give_up(session.get(), {outcome.code, outcome.line});
   } catch (const std::bad_alloc&) {
-    if (session)
-      session->fail_alone(Error(ExitCode::kInternal, "out of memory"));
-    std::fputs("error: out of memory\n", stderr);
-    _exit(static_cast<int>(ExitCode::kInternal));
+    give_up(session.get(), {ExitCode::kInternal, "out of memory"});
   } catch (const std::exception& error) {
-    const std::string line = line_of(error);
-    if (session) session->fail_alone(Error(ExitCode::kInternal, line));
-    std::fprintf(stderr, "error: %s\n", line.c_str());
-    _exit(static_cast<int>(ExitCode::kInternal));
+    give_up(session.get(), {ExitCode::kInternal, line_of(error)});
   }
 }
 

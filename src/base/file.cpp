@@ -44,6 +44,23 @@ void rename_durably(const fs::path& from, const fs::path& to) {
   fsync_path(to.parent_path().empty() ? fs::path(".") : to.parent_path());
 }
 
+void link_durably(const fs::path& file, const fs::path& name) {
+  std::error_code error;
+  fs::create_hard_link(file, name, error);
+  if (!error) {
+    fsync_path(name.parent_path().empty() ? fs::path(".") : name.parent_path());
+    return;
+  }
+  if (error == std::errc::file_exists)
+    fail(ExitCode::kCannotCreate, "{}: link: {}", name.string(),
+         error.message());
+  replace_file(name, [&](const fs::path& copy) {
+    if (!fs::copy_file(file, copy, fs::copy_options::overwrite_existing, error))
+      fail(ExitCode::kCannotCreate, "{}: copy: {}", copy.string(),
+           error.message());
+  });
+}
+
 void write_file_atomically(const fs::path& path, std::string_view content) {
   fs::path temporary = path;
   temporary += ".tmp";

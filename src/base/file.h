@@ -18,6 +18,10 @@ void fsync_path(const fs::path& path);
 // rename(from, to), then fsync of the folder that holds `to`.
 void rename_durably(const fs::path& from, const fs::path& to);
 
+// Gives a file a second name, which nothing may have yet. Where there can be no
+// hard link, a copy gets that name. Errors: kCannotCreate, kIoError.
+void link_durably(const fs::path& file, const fs::path& name);
+
 // Atomically replaces `path` by `content`: a reader, or a kill at any moment,
 // finds either the old bytes or the new ones. Writes PATH.tmp beside it, which
 // an error removes.

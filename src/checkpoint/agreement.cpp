@@ -1,5 +1,7 @@
 #include "checkpoint/agreement.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/text.h"
 #include "comm/collectives.h"
@@ -26,6 +28,18 @@ Outcome decode(const std::string& text) {
 }
 
 }  // namespace
+
+Outcome outcome_of(const std::filesystem::filesystem_error& error) {
+  constexpr std::errc kNoWayThere[] = {
+      std::errc::no_such_file_or_directory, std::errc::not_a_directory,
+      std::errc::permission_denied, std::errc::filename_too_long,
+      std::errc::too_many_symbolic_link_levels};
+  const bool is_missing = std::ranges::any_of(
+      kNoWayThere, [&](std::errc reason) { return error.code() == reason; });
+  return {
+      is_missing ? ExitCode::kInputMissing : ExitCode::kIoError,
+      fmt::format("{}: {}", error.path1().string(), error.code().message())};
+}
 
 std::string share_text(Endpoint& endpoint, const std::string& text_of_root) {
   const Group world = endpoint.world_group();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Outcome {
   }
 };
 
+// What the standard library says of a path: kInputMissing if it does not lead
+// to a file that this user may see, otherwise kIoError.
+Outcome outcome_of(const std::filesystem::filesystem_error& error);
+
 template <typename Act>
 Outcome attempt(const Act& act) {
   try {
@@ -31,6 +36,8 @@ Outcome attempt(const Act& act) {
     return {};
   } catch (const Error& error) {
     return {error.code(), error.what()};
+  } catch (const std::filesystem::filesystem_error& error) {
+    return outcome_of(error);
   } catch (const std::exception& error) {
     return {ExitCode::kInternal, error.what()};
   }

@@ -49,7 +49,7 @@ fs::path save_checkpoint(Endpoint& endpoint,
                          const fs::path& directory,
                          const CheckpointFacts& facts,
                          const StateVisit& visit,
-                         int keep);
+                         int64_t keep);
 
 // A file of a checkpoint, as stated in the manifest.
 struct CheckpointFile {

@@ -109,15 +109,15 @@ std::vector<fs::path> committed_folders(const fs::path& directory) {
 
 void prune_folders(const fs::path& directory,
                    int64_t newest_worker_steps,
-                   int keep) {
+                   int64_t keep) {
   std::error_code ignored;
   for (const fs::path& entry : entries_of(directory))
     if (is_temporary(entry.filename().string())) fs::remove_all(entry, ignored);
-  int kept = 0;
+  int64_t kept = 0;
   for (const Committed& one : committed(directory)) {
     const bool is_current = !is_replaced(one.folder) &&
                             one.worker_steps <= newest_worker_steps &&
-                            kept < std::max(keep, 1);
+                            kept < std::max<int64_t>(keep, 1);
     if (is_current)
       ++kept;
     else

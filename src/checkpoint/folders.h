@@ -29,6 +29,6 @@ std::vector<fs::path> committed_folders(const fs::path& directory);
 // is left for the next time.
 void prune_folders(const fs::path& directory,
                    int64_t newest_worker_steps,
-                   int keep);
+                   int64_t keep);
 
 }  // namespace syncopate

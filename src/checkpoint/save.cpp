@@ -134,7 +134,7 @@ fs::path save_checkpoint(Endpoint& endpoint,
                          const fs::path& directory,
                          const CheckpointFacts& facts,
                          const StateVisit& visit,
-                         int keep) {
+                         int64_t keep) {
   const bool is_root = endpoint.rank() == 0;
   const fs::path folder = directory / folder_name(facts.step);
   fs::path temporary = folder;

@@ -30,8 +30,8 @@ class WorkerTrace {
   WorkerTrace(Trace& trace, int rank) : trace_(trace), rank_(rank) {}
 
   // Collective, when nothing is in flight and `step` steps are done, before the
-  // first of this process and after each checkpoint. A process that resumes
-  // from there drops what came later.
+  // first of this process and before each checkpoint is written. A process that
+  // resumes from there drops what came later.
   void start_at(int64_t step, Time now);
   void boundary(int64_t step, Time now);
 

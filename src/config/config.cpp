@@ -95,10 +95,8 @@ class Parser {
     if (!is_ini_value(value))
       return complain(
           kCommandLine,
-          fmt::format("{}: {} cannot be written in an input file: expected "
-                      "no control characters, and no # at the start or after a "
-                      "blank",
-                      name.substr(2), in_quotes(value)));
+          fmt::format("{}: {} cannot be written in an input file: expected {}",
+                      name.substr(2), in_quotes(value), kIniValue));
     set(section, name.substr(dot + 1), value, kCommandLine);
   }
 

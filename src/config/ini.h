@@ -26,5 +26,8 @@ std::vector<IniLine> parse_ini(std::string_view text);
 
 // Returns whether parse_ini would return this value from "key = value".
 bool is_ini_value(std::string_view value);
+// What it expects, for messages.
+inline constexpr const char* kIniValue =
+    "no control characters, and no # at the start or after a blank";
 
 }  // namespace syncopate

@@ -106,8 +106,7 @@ bool RunDirectory::holds_a_run() const {
   return fs::exists(results()) || fs::exists(checkpoints());
 }
 
-fs::path RunDirectory::set_results_aside(const std::string& why,
-                                         Log& log) const {
+fs::path RunDirectory::keep_results(const std::string& why, Log& log) const {
   const bool has_results = fs::exists(results());
   const bool has_metrics = fs::is_regular_file(metrics());
   if (!has_results && !has_metrics) return {};
@@ -116,14 +115,27 @@ fs::path RunDirectory::set_results_aside(const std::string& why,
     return path_ / fmt::format("{}-{}{}", file.stem().string(), number,
                                file.extension().string());
   };
-  while (fs::exists(numbered(results())) || fs::exists(numbered(metrics())))
-    ++number;
-  if (has_results) rename_durably(results(), numbered(results()));
+  const auto is_kept = [&] {  // already, under this number
+    return has_results && fs::exists(numbered(results())) &&
+           fs::equivalent(results(), numbered(results()));
+  };
+  const auto is_taken = [&] {
+    if (is_kept()) return has_metrics && fs::exists(numbered(metrics()));
+    return fs::exists(numbered(results())) || fs::exists(numbered(metrics()));
+  };
+  while (is_taken()) ++number;
+  if (has_results && !is_kept()) link_durably(results(), numbered(results()));
   if (has_metrics) rename_durably(metrics(), numbered(metrics()));
   const fs::path file = has_results ? results() : metrics();
   log.warning(fmt::format("{}: {}; kept as {}", file.string(), why,
                           numbered(file).filename().string()));
   return has_results ? numbered(results()) : fs::path();
+}
+
+void RunDirectory::set_results_aside(const std::string& why, Log& log) const {
+  if (keep_results(why, log).empty()) return;
+  std::error_code ignored;  // the run's own results replace it
+  fs::remove(results(), ignored);
 }
 
 void RunDirectory::refuse_if_taken(const Options& options) const {

@@ -60,11 +60,14 @@ class RunDirectory {
   // Throws Error(kCannotCreate) if the directory holds a run and
   // checkpoint.resume is none.
   void refuse_if_taken(const Options& options) const;
-  // Keeps results that this run does not continue: renames results.h5 and
-  // metrics.csv, if they exist, to results-1.h5 and metrics-1.csv (-2, ...),
-  // and logs it with `why`. Returns the new path of results.h5, or an empty
-  // one.
-  fs::path set_results_aside(const std::string& why, Log& log) const;
+  // Keeps results that this run does not continue: results.h5 and metrics.csv,
+  // if they exist, become results-1.h5 and metrics-1.csv (-2, ...), which is
+  // logged with `why`. Returns the new path of results.h5, or an empty one.
+  // keep_results() leaves results.h5 in place as well, for the run's own to
+  // replace it: a start that ends before that finds all as it was the next
+  // time, and has it again under the same name.
+  fs::path keep_results(const std::string& why, Log& log) const;
+  void set_results_aside(const std::string& why, Log& log) const;
 
  private:
   void remove_request(StopRequest granted, const char* why, Log& log) const;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -99,6 +100,8 @@ void Session::agree_on(const std::function<void()>& setup) {
     setup();
   } catch (const Error& error) {
     outcome = {error.code(), error.what()};
+  } catch (const std::filesystem::filesystem_error& error) {
+    outcome = outcome_of(error);
   }
   if (size() > 1)
     mpi_->make_world()->run([&](Endpoint& endpoint) {

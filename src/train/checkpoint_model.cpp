@@ -132,16 +132,21 @@ std::optional<SavedRun> saved_network(const fs::path& path) {
 }
 
 void refuse_other_network(const Engine& engine, const FoundCheckpoint& found) {
-  for (const auto& [key, value] : found.facts.input) {
-    const Key* known = find_key(key);
-    if (!key.starts_with("model.") ||
-        (known != nullptr && known->on_resume == OnResume::kMayChange))
-      continue;
+  const auto compare = [&](const std::string& key, const std::string& value) {
     const auto mine = engine.input.resolved.find(key);
     if (mine == engine.input.resolved.end() || mine->second != value)
       fail(ExitCode::kBadInput, "{}: {}: the checkpoint has {}, the input {}",
            found.folder.string(), key, value,
            mine == engine.input.resolved.end() ? "none" : mine->second);
+  };
+  // First the key on which it depends which others there are.
+  const auto family = found.facts.input.find("model.family");
+  if (family != found.facts.input.end()) compare(family->first, family->second);
+  for (const auto& [key, value] : found.facts.input) {
+    const Key* known = find_key(key);
+    if (key.starts_with("model.") &&
+        (known == nullptr || known->on_resume != OnResume::kMayChange))
+      compare(key, value);
   }
 }
 
@@ -217,23 +222,26 @@ CheckpointModels load_models(const Engine& engine,
          "{}: has no {}, expected eval.model = average, rank0 or each",
          found.folder.string(),
          which == EvalChoice::kCentre ? "centre" : "moving average");
-  CheckpointModels all{found.folder.string(), {}};
-  const auto add_model = [&](const HostModel& values) {
-    EvaluatedModel& model = all.models.emplace_back(engine);
+  CheckpointModels all{found.folder.string(), {}, {}};
+  const auto made = [&](const HostModel& values) {
+    EvaluatedModel model(engine);
     model.parameters.assign(values.parameters);
     model.buffers.assign(values.buffers);
     model.prepare(engine);
+    return model;
   };
   if (which == EvalChoice::kRank0) {
-    add_model(load_worker(found, network, ranges, 0));
+    all.models.push_back(made(load_worker(found, network, ranges, 0)));
   } else if (!includes_each(which)) {
-    add_model(mean_model(found, network, ranges));
+    all.models.push_back(made(mean_model(found, network, ranges)));
   } else {
     const bool is_shared = is_shared_by_all(found, network, ranges);
     const int files = is_shared ? 1 : found.facts.workers;
     for (int worker = 0; worker < files; ++worker)
-      add_model(load_worker(found, network, ranges, worker));
+      all.models.push_back(made(load_worker(found, network, ranges, worker)));
   }
+  if (which == EvalChoice::kEachAndAverage)
+    all.average = made(mean_model(found, network, ranges));
   return all;
 }
 

@@ -76,14 +76,15 @@ void average_model(const FoundCheckpoint& found,
 
 struct CheckpointModels {
   std::string folder;
-  // One for eval.model = average, rank0, centre and ema; each worker's for
-  // each.
+  // One for eval.model = average, rank0, centre and ema; each worker's for each
+  // and each_and_average.
   std::vector<EvaluatedModel> models;
+  std::optional<EvaluatedModel> average;  // for each_and_average
 };
 
 // `path` is as for find_model. Parameters and running statistics
 // are those that all workers share, or else averaged, rank 0's or each worker's
-// own (also for each_and_average); for centre, easgd's centre and averaged
+// own; for centre, easgd's centre and averaged
 // statistics; for ema, the workers' moving averages, averaged. Statistics are
 // recomputed if eval.batchnorm says so. Warns if the checkpoint was trained on
 // other data or on images of another size. Throws Error(kBadInput) if it is

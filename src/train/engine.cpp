@@ -278,6 +278,14 @@ void order_samples(Engine& engine) {
   options.eval.on = SetPart::kTest;  // nothing else is there
 }
 
+// So that memory is planned for no more samples than there are to evaluate.
+void limit_eval_batch(Engine& engine) {
+  int64_t& batch = engine.options.eval.batch;
+  batch = std::min(batch,
+                   std::max({int64_t{1}, engine.problem->test_samples().samples,
+                             std::ssize(engine.split.validation)}));
+}
+
 // `problem` is null, or that of an engine with the same [data].
 std::unique_ptr<Engine> build(Session& session,
                               const std::string& input_path,
@@ -307,6 +315,7 @@ std::unique_ptr<Engine> build(Session& session,
     return build(session, input_path, overrides, own, nullptr, memory, warm);
   }
   order_samples(*engine);
+  limit_eval_batch(*engine);
   engine->plan = make_run_plan(engine->input, options, engine->sampler.get());
   if (options.compute.law == StepLaw::kTrace)
     engine->step_trace.emplace(

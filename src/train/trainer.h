@@ -71,6 +71,7 @@ class Trainer {
   void load_resized(const FoundCheckpoint& found);
   void log_resized(const CheckpointFacts& then);
   void resume_best(const CheckpointFacts& facts);
+  void prune(const FoundCheckpoint& found) const;
   void resume(const FoundCheckpoint& found);
   void look_at_results(const FoundCheckpoint& found);
   void run_segment(const Boundary& from, int64_t until);
@@ -116,6 +117,7 @@ class Trainer {
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
   std::string target_was_reached_;  // of the checkpoint: it was, with what
   bool lacks_end_ = false;          // lacks_end() of the checkpoint
+  std::string other_results_;  // why results.h5 is not continued; empty: it is
   StopRequest stop_ = StopRequest::kNone;  // asked of this worker
   std::optional<int64_t> saved_at_;  // worker_steps of the last checkpoint
   TaskGuard task_guard_;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/agreement.h"
+#include "checkpoint/folders.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "comm/trace.h"
@@ -15,6 +16,8 @@ namespace syncopate {
 namespace {
 
 constexpr const char* kBytesModelled = "bytes_are_modelled";
+constexpr const char* kNoCheckpoint =
+    "results of a run that left no checkpoint";
 
 }  // namespace
 
@@ -118,8 +121,7 @@ void Trainer::state_facts_of_data() {
 
 void Trainer::start_fresh(const std::optional<FoundCheckpoint>& from) {
   if (results_) {
-    directory_.set_results_aside("results of a run that left no checkpoint",
-                                 session_.log());
+    directory_.set_results_aside(kNoCheckpoint, session_.log());
     results_->provenance("restarts", int64_t{0});
     state_facts_of_data();
   }
@@ -234,17 +236,14 @@ void Trainer::load(const FoundCheckpoint& found) {
   if (is_complete(found) && !lacks_end_) return;
   // Rows of a run to which this checkpoint does not belong are not continued.
   if (!is_own(found)) {
-    directory_.set_results_aside("results of a run that left no checkpoint",
-                                 session_.log());
+    other_results_ = kNoCheckpoint;
   } else if (const int64_t width = results_->workers_in_file();
              width != endpoint_.size()) {
     // The width may differ from the checkpoint's: a start with another number
     // of workers may have ended before it saved anything.
     results_->take_provenance();
-    const fs::path earlier = directory_.set_results_aside(
-        fmt::format("columns are {} workers wide", width), session_.log());
-    results_->provenance("continues", earlier.filename().string());
     results_->provenance("continues_from", found.facts.worker_steps);
+    other_results_ = fmt::format("columns are {} workers wide", width);
   } else {
     results_->resume(found.facts.worker_steps);
   }
@@ -286,6 +285,17 @@ void Trainer::resume_best(const CheckpointFacts& facts) {
   if (!stated.empty()) best_figure_.resume({{kBestFigure, stated}});
 }
 
+// What a kill has left while older checkpoints were removed. Nothing is removed
+// beside a damaged one.
+void Trainer::prune(const FoundCheckpoint& found) const {
+  attempt([&] {
+    if (is_own(found) && found.warnings.empty())
+      prune_folders(directory_.checkpoints(), found.facts.worker_steps,
+                    engine_.options.checkpoint.keep);
+    prune_folders(directory_.best(), INT64_MAX, 1);
+  });
+}
+
 void Trainer::resume(const FoundCheckpoint& found) {
   Outcome may_resume;
   tally_.uncounted([&] {
@@ -317,8 +327,15 @@ void Trainer::resume(const FoundCheckpoint& found) {
         "tensor");
   session_.log().line("resumed from {} (step {})", found.folder.string(),
                       found.facts.step);
+  prune(found);
   if ((is_complete(found) || !target_was_reached_.empty()) && !lacks_end_)
     return;
+  if (!other_results_.empty()) {
+    const fs::path kept =
+        directory_.keep_results(other_results_, session_.log());
+    if (is_own(found))
+      results_->provenance("continues", kept.filename().string());
+  }
   recorder_.resume_clock(worker_steps / endpoint_.size());
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);
@@ -359,6 +376,9 @@ fs::path Trainer::write_checkpoint(const Position& at,
     results_->commit();
   }
   scheme_.quiesce();
+  // Before the checkpoint from which a trace is continued at this boundary.
+  if (WorkerTrace* trace = endpoint_.trace())
+    trace->boundary(at.step, step_.clock());
   fs::path folder;
   try {
     tally_.uncounted([&] {
@@ -370,14 +390,11 @@ fs::path Trainer::write_checkpoint(const Position& at,
            .scheme = engine_.options.sync.scheme,
            .input = engine_.input.resolved,
            .extra = facts()},
-          [this](StateVisitor& visitor) { visit_state(visitor); },
-          static_cast<int>(keep));
+          [this](StateVisitor& visitor) { visit_state(visitor); }, keep);
     });
   } catch (const Error& error) {
     throw AgreedError(error);  // save_checkpoint fails on all or on none
   }
-  if (WorkerTrace* trace = endpoint_.trace())
-    trace->boundary(at.step, step_.clock());
   checkpoint_s_ = std::max(checkpoint_s_, monotonic_s() - begin);
   return folder;
 }

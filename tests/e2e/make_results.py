@@ -2,9 +2,9 @@
 
 make_results.py FILE KEY=VALUE...: scheme, seed, workers, rows, evaluations (of
 the rows), metric and accuracy (its final value), digest, virtual_s per row or
-clock=wall for a run under MPI, ended=diverged, stopped or killed, loss (the
-last one), restarts, from (the first row that was kept), start (as provenance has it),
-plus section.key=value for the echoed input.
+clock=wall for a run under MPI (clock=both: only its first half), ended=diverged,
+stopped or killed, loss (the last one), restarts, from (the first row that was
+kept), start (as provenance has it), plus section.key=value for the echoed input.
 """
 import sys
 
@@ -28,8 +28,7 @@ def main(path, settings):
     final = float(settings.pop("accuracy", "0.9"))
     digest = settings.pop("digest", "abc")
     virtual = float(settings.pop("virtual_s", "10"))
-    if settings.pop("clock", "") == "wall":
-        virtual = float("nan")
+    clock = settings.pop("clock", "virtual")
     ended = settings.pop("ended", "finished")
     metric = settings.pop("metric", "accuracy")
     first = int(settings.pop("from", "1"))
@@ -53,10 +52,12 @@ def main(path, settings):
     if last_loss:
         loss[-1:] = float(last_loss)
     per_worker = np.ones((rows, workers))
+    virtual_s = count * virtual
+    virtual_s[:{"virtual": 0, "wall": rows, "both": rows // 2}[clock]] = np.nan
     when = {"step": (10 * count, "1"), "worker_steps": (10 * workers * count,
                                                        "1"),
             "epoch": (count / 2, "1"), "time_s": (count * 2.0, "s"),
-            "virtual_s": (count * virtual, "s")}
+            "virtual_s": (virtual_s, "s")}
     # A user block, as the seal of src/base/hdf5_seal.h makes.
     with h5py.File(path, "w", userblock_size=512) as file:
         table(file, "train", {

@@ -54,6 +54,10 @@ for command in validate train; do
   one_line 'caf\xE9.ini: not valid UTF-8'
 done
 rm "$latin.ini"
+for command in validate train; do # what the run's own input could not say
+  expect_code 64 env SYNCOPATE_RUNS="there #2" "$SYNCOPATE" $command tiny.ini
+  one_line 'SYNCOPATE_RUNS: "there #2" cannot be written in an input file'
+done
 [[ -e runs ]] && fail "text that is not UTF-8 left a run directory"
 expect_code 0 "$SYNCOPATE" validate tiny.ini --run.name=café
 sed -e 's/^kind = synthetic_images/kind = idx\npath = nowhere/' \
@@ -146,6 +150,38 @@ for run in two whole; do
 done
 expect_code 65 "$SYNCOPATE" evaluate tiny.ini --model.depth=14 --checkpoint=runs/two
 one_line "model.depth"
+sed 's/^family = resnet/family = logistic/;/^depth/d' tiny.ini >logistic.ini
+expect_code 65 "$SYNCOPATE" evaluate logistic.ini --checkpoint=runs/two
+one_line "model.family: the checkpoint has resnet, the input logistic"
+# The average model is evaluated too, on a line of its own.
+keys=(--run.workers=3 --sync.scheme=d_psgd --topology.kind=ring --run.name=gossip)
+expect_code 0 "$SYNCOPATE" train tiny.ini "${keys[@]}"
+metrics() { # metrics EVAL_MODEL LINE
+  expect_code 0 "$SYNCOPATE" evaluate tiny.ini "${keys[@]}" --eval.model="$1" \
+    --checkpoint=runs/gossip
+  sed -n "s/.*loss/loss/;$2p" out
+}
+[[ $(metrics each_and_average 1) == "$(metrics each 1)" ]] || fail "each_and_average: each"
+[[ $(metrics each_and_average 2) == "$(metrics average 1)" ]] ||
+  fail "each_and_average: $(metrics each_and_average 2), average: $(metrics average 1)"
+[[ $(metrics each 1) != "$(metrics average 1)" ]] || fail "workers' models are equal"
+# Another user's files, of which nothing can be said but that.
+cp "$SYNCOPATE" program && mkdir theirs && cp -r runs/two theirs/
+chmod 755 . && chmod 700 theirs
+as_other() { if ((EUID == 0)); then setpriv --reuid=65534 --clear-groups "$@"; else "$@"; fi; }
+if ((EUID == 0)) && ! as_other ./program --version >/dev/null 2>&1; then
+  echo "note: another user's files were not tried: setpriv does not work here"
+else
+  ((EUID == 0)) || chmod 000 theirs
+  for words in "status theirs/two" "inspect theirs/two" "status tiny.ini --run.directory=theirs --run.name=two" \
+    "evaluate tiny.ini --checkpoint=theirs/two"; do
+    # shellcheck disable=SC2086
+    expect_code 66 as_other ./program $words
+    one_line "theirs/two"
+    one_line "Permission denied"
+  done
+  chmod 700 theirs
+fi
 expect_code 0 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/whole --output=labels.csv
 (($(wc -l <labels.csv) == 41)) || fail "predict wrote $(wc -l <labels.csv) lines"
 expect_code 0 "$SYNCOPATE" prepare images tiny.ini -o images.h5

@@ -30,6 +30,12 @@ expect "throughput on the virtual clock" 0 'virtual s  samples/virtual s  bytes'
   post summarize bsp1
 expect "and on the wall's" 0 'virtual s  samples/s  bytes.* - +80 +8.0 kB' \
   post summarize wall
+make_run partly seed=2 clock=both
+expect "and of a run that was under MPI first" 0 \
+  'virtual s  samples/s  bytes.* - +80 +8.0 kB' post summarize partly
+expect "and in a comparison" 0 \
+  'bsp +1 +2 .* 8 +- +0.004.*bsp +1 of 1 +30 +6 +- .* median 6 s,' \
+  post compare partly asp1 --target accuracy=0.65
 expect "and on both" 0 ' samples/s  samples/virtual s .* - +16 .* 80 + - ' \
   post summarize bsp1 wall
 echo "what it printed" | tee bsp1.out >alone.out

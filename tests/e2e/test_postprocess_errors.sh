@@ -36,6 +36,8 @@ JSON
   ends_with 66 "^error: .*: no module $needs: install Debian's python3-$needs or" \
     "$PYTHON" -S -E "$script" "${words[@]}"
   ends_with 64 '^error: .* \(--help\)$' "$PYTHON" "$script" --no-such-option
+  ends_with 74 '^error: standard output: No space left on device$' \
+    bash -c 'exec "$@" >/dev/full' - "$PYTHON" "$script" --help
 done
 
 # The system's Python is no way out where it is the one that lacks a package.

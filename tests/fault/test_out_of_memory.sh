@@ -66,6 +66,10 @@ fitting=$(sed -n 's/^error: data.batch: 60000.*; data.batch = \([0-9]*\).* fits$
 [[ $(wc -l <err) == 1 && -n $fitting ]] || fail "clicks: $(cat err)"
 train_clicks 0 --data.batch="${fitting:-1}" --eval.batch=1000
 
+# An evaluation needs no more memory than the samples of its set take.
+train 0 v 800000 evaluated --data.batch=8 \
+  --eval.batch=1152921504606846976
+
 for ((kib = 166000; kib <= 286000; kib += 6000)); do
   code=0
   limited v "$kib" "$SYNCOPATE" train tiny.ini --run.steps=2 \

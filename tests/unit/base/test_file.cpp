@@ -104,6 +104,34 @@ TEST_F(FileTest, RenameAndFolders) {
       ExitCode::kCannotCreate);
 }
 
+TEST_F(FileTest, SecondNames) {
+  write_file_atomically(folder_ / "a", "1");
+  link_durably(folder_ / "a", folder_ / "b");
+  EXPECT_TRUE(fs::equivalent(folder_ / "a", folder_ / "b"));
+  write_file_atomically(folder_ / "a", "2");
+  EXPECT_EQ(read_file(folder_ / "b"), "1");
+  EXPECT_EQ(code_of([&] { link_durably(folder_ / "a", folder_ / "b"); }),
+            ExitCode::kCannotCreate);
+  EXPECT_EQ(read_file(folder_ / "b"), "1");
+  EXPECT_EQ(code_of([&] { link_durably(folder_ / "no", folder_ / "c"); }),
+            ExitCode::kCannotCreate);
+  EXPECT_FALSE(fs::exists(folder_ / "c"));
+}
+
+// There are no hard links from one to another.
+TEST_F(FileTest, SecondNameInAnotherFileSystem) {
+  struct stat here {
+  }, there{};
+  if (::stat("/dev/shm", &there) != 0 ||
+      ::stat(folder_.path().c_str(), &here) != 0 || here.st_dev == there.st_dev)
+    GTEST_SKIP() << "/dev/shm is no other file system";
+  const ScratchFolder other("/dev/shm");
+  write_file_atomically(other / "a", "1");
+  link_durably(other / "a", folder_ / "a");
+  EXPECT_EQ(read_file(folder_ / "a"), "1");
+  EXPECT_FALSE(fs::exists(folder_ / "a.tmp"));
+}
+
 // Digest of nothing: XXH3_128bits(NULL, 0) of the xxHash specification.
 TEST_F(FileTest, Digests) {
   EXPECT_EQ(digest_of(""), "99aa06d3014798d86001c324468d497f");
