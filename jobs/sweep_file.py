@@ -2,7 +2,6 @@
 tuning and final runs. inputs/compare_schemes.sweep explains its lines,
 inputs/studies/README.md those of a study.
 """
-import configparser
 import os
 import re
 import shlex
@@ -13,7 +12,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "postprocess"))
 from exit_codes import BAD_INPUT, INPUT_MISSING, USAGE  # noqa: E402
 from run_reader import METRICS, RunError, parse_ini  # noqa: E402
-from study import read_rules  # noqa: E402
+from study import read_rules, sections_of  # noqa: E402
 from target import Target, parse_target  # noqa: E402
 
 FORMAT = {"sweep": {"input", "directory", "metric", "command", "target"},
@@ -56,6 +55,7 @@ class Sweep:
     ended: dict = field(default_factory=dict)  # outcomes that are known
     # {name of a tuning run: whether the program refuses its value}
     refused: dict = field(default_factory=dict)
+    data: dict = field(default_factory=dict)  # the samples of ended runs
     # What sweep_recorded.py takes from a study's results.csv: rows by (variant,
     # seed), and the values of variants that need no tuning because of them.
     recorded: dict = field(default_factory=dict)
@@ -104,25 +104,7 @@ def words_of(text, where, kind):
 
 def read_sections(path):
     """{section: {name: value}}, with nothing unknown or missing."""
-    parser = configparser.ConfigParser(
-        delimiters=("=",), comment_prefixes=("#", ";"),
-        inline_comment_prefixes=("#",), interpolation=None)
-    parser.optionxform = str
-    try:
-        with open(path, encoding="utf-8") as file:
-            parser.read_file(file)
-    except OSError as error:
-        raise RunError(INPUT_MISSING, f"{path}: {error.strerror}") from None
-    except configparser.DuplicateSectionError as error:
-        raise RunError(BAD_INPUT, f"{path}:{error.lineno}: [{error.section}]: "
-                       "given twice") from None
-    except configparser.DuplicateOptionError as error:
-        raise RunError(BAD_INPUT, f"{path}:{error.lineno}: {error.section}."
-                       f"{error.option}: given twice") from None
-    except (configparser.Error, UnicodeDecodeError) as error:
-        line = " ".join(str(error).split())
-        raise RunError(BAD_INPUT, f"{path}: {line}") from None
-    sections = {name: dict(parser[name]) for name in parser.sections()}
+    sections = sections_of(path)
     for section in sections.keys() - FORMAT.keys() - FREE_SECTIONS:
         raise RunError(BAD_INPUT, f"{path}: [{section}]: expected sweep, tune, "
                        "final, variants, sizes, rules or over")

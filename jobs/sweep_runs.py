@@ -107,6 +107,22 @@ def metric_of(sweep, row):
     return float(row["loss" if sweep.metric == "loss" else "accuracy"])
 
 
+def refuse_other_data(sweep, job, run):
+    """All runs of a sweep whose keys of [data] are alike must have had the same
+    samples; data.path may change, to where these lie."""
+    keys = {**sweep.base_keys(), **job.overrides}
+    kind = tuple(sorted((key, value) for key, value in keys.items()
+                        if key.startswith("data.") and key not in MAY_CHANGE
+                        and key != "data.validation"))
+    first, identity = sweep.data.setdefault(kind, (run.path,
+                                                   run.data_identity()))
+    for key, value in run.data_identity().items():
+        if identity.get(key) != value:
+            raise RunError(BAD_INPUT, f"unlike data: {key} is "
+                           f"{identity.get(key)} in {first}, {value} in "
+                           f"{run.path}: remove one of them")
+
+
 def read_outcome(sweep, job):
     folder = folder_of(sweep, job)
     try:
@@ -116,10 +132,11 @@ def read_outcome(sweep, job):
         run = open_run(folder)
     except RunError:
         return "to do", None  # none yet, or damaged: the program decides
+    if not run.has_diverged and run.summary.get("finished") != 1:
+        return "to do", None
+    refuse_other_data(sweep, job, run)
     if run.has_diverged:
         return "diverged", None
-    if run.summary.get("finished") != 1:
-        return "to do", None
     value = run.last("eval", sweep.metric)
     if math.isfinite(value):
         return "finished", float(value)

@@ -19,7 +19,7 @@ from exit_codes import BAD_INPUT
 from groups import interval
 from run_reader import in_words
 from script import Parser, RunError, run_main
-from study import read_rows, read_study
+from study import read_study
 from styles import GREY, SCHEMES, plain, prepare, save
 
 REFERENCE = "bsp"
@@ -32,14 +32,14 @@ class Panel:
     def __init__(self, argument, size):
         self.folder, _, title = argument.partition("=")
         self.title = title or os.path.basename(self.folder.rstrip("/"))
-        sizes, _, _, self.metric = read_study(self.folder)
-        size = size or sizes[0]
-        rows = [row for row in
-                read_rows(os.path.join(self.folder, "results.csv"))
-                if row["size"] == size and row["state"] != "unfinished"]
+        study = read_study(self.folder)
+        self.metric = study.metric
+        size = size or study.sizes[0]
+        rows = [row for row in study.rows(self.folder, "results.csv", size)
+                if row["state"] != "unfinished"]
         if not rows:
             raise RunError(BAD_INPUT, f"{self.folder}: no recorded runs of "
-                           f"size {size} (sizes: {' '.join(sizes)})")
+                           f"size {size} (sizes: {' '.join(study.sizes)})")
         self.schemes = {row["cell"]: row["scheme"] for row in rows}
         self.finals, self.lacking = {}, {}
         for cell in self.schemes:

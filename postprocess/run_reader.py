@@ -50,6 +50,8 @@ class Run:
         self.tables, self.units, self.descriptions = {}, {}, {}
         self.provenance, self.summary, self.input = {}, {}, {}
         self.ended = ""  # finished, stopped or diverged, where the file says
+        # The first of the parts that open_run joined; None: it is this one.
+        self.first_part = None
 
     @property
     def name(self):
@@ -120,14 +122,28 @@ class Run:
 
     def sent_per_worker(self, worker_steps):
         """Payload bytes sent until each of `worker_steps`, mean over workers:
-        the rows of /comm up to there, and a part of the next in proportion."""
+        the rows of /comm up to there, and a part of the next in proportion.
+        NaN where the bytes are not known: beyond the last row of a run that
+        was killed or goes on."""
         rows = self.column("comm", "bytes_sent")
         if rows.ndim != 2:
             return np.empty(0)
-        return np.interp(
-            worker_steps,
-            np.concatenate([[0], self.column("comm", "worker_steps")]),
-            np.concatenate([[0.0], np.nanmean(rows, axis=1).cumsum()]))
+        until = [0, *self.column("comm", "worker_steps")]
+        sent = [0.0, *np.nanmean(rows, axis=1).cumsum()]
+        if self.ended_at > until[-1]:
+            rest = self.summary.get("bytes_sent", math.nan) - np.nansum(rows)
+            until.append(self.ended_at)
+            sent.append(sent[-1] + rest / self.workers)
+        return np.interp(worker_steps, until, sent, right=math.nan)
+
+    @property
+    def ended_at(self):
+        """The worker steps that the summary covers, by its samples; NaN
+        without a summary or without rows."""
+        samples = self.last("train", "samples")
+        return self.last("train", "worker_steps") * \
+            self.summary.get("samples", math.nan) / samples if samples > 0 \
+            else math.nan
 
     @property
     def has_diverged(self):
@@ -156,14 +172,15 @@ class Run:
     def lacks_first_evaluations(self):
         """Whether it went on from a checkpoint without the evaluations before
         it: that of another run, or its own without its results."""
+        part = self.first_part or self  # whose steps eval.every counts
         found = re.match(r"([\d.e+-]+)( epoch)?",
-                         self.input.get("eval.every", "0"))
-        steps = self.column("eval", "step")
-        if not found or not len(steps) or not self.provenance.get("restarts"):
+                         part.input.get("eval.every", "0"))
+        steps = part.column("eval", "step")
+        if not found or not len(steps) or not part.provenance.get("restarts"):
             return False
         every = float(found[1])
         # At most one evaluation was due by the first one recorded.
-        per_step = self.column("eval", "epoch")[0] / steps[0] if found[2] \
+        per_step = part.column("eval", "epoch")[0] / steps[0] if found[2] \
             else 1
         return 0 < every <= (steps[0] - 1) * per_step
 
@@ -171,6 +188,8 @@ class Run:
         """Whether a virtual clock ran (workers in one process) all the time:
         a part of the run under MPI has none."""
         clock = self.column("train", "virtual_s")
+        if not len(clock):
+            clock = self.column("eval", "virtual_s")
         return bool(len(clock) and np.isfinite(clock).all() and clock[-1] > 0)
 
     def data_identity(self):
@@ -248,10 +267,10 @@ def _prepend(run, earlier, until):
     then one of the workers of `run`."""
     workers = run.provenance.get("workers")
     for name, columns in earlier.tables.items():
-        if "step" in columns and "worker_steps" in columns and workers:
-            columns["step"] = columns["worker_steps"] / workers
         if "worker_steps" not in columns:
             continue
+        if "step" in columns and workers:
+            columns = {**columns, "step": columns["worker_steps"] / workers}
         kept = columns["worker_steps"] <= until
         own = run.tables.setdefault(name, {})
         for key, values in columns.items():
@@ -284,11 +303,20 @@ def open_run(path):
         return open_published(path)
     run = _open_part(path)
     part, seen = run, {os.path.abspath(run.path)}
+    workers = [str(run.workers)]
+    until = math.inf
     while (before := _part_before(part)) and before not in seen:
         seen.add(before)
-        until = part.provenance.get("continues_from", 0)
+        until = min(until, part.provenance.get("continues_from", 0))
         part = _open_part(before)
         _prepend(run, part, until)
+        # Otherwise nothing of this part is left.
+        if part.provenance.get("continues_from", 0) < until and \
+                workers[0] != str(part.workers):
+            workers.insert(0, str(part.workers))
+    if part is not run:
+        run.first_part = part
+        run.input["run.workers"] = " then ".join(workers)
     return run
 
 
@@ -363,4 +391,5 @@ def print_table(header, rows, file=None):
 def print_markdown(header, rows, file=None):
     """The same as a table of Markdown."""
     for row in [header, ["---"] + ["---:"] * (len(header) - 1), *rows]:
-        print("| " + " | ".join(map(str, row)) + " |", file=file)
+        cells = (str(cell).replace("|", r"\|") for cell in row)
+        print("| " + " | ".join(cells) + " |", file=file)

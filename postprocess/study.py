@@ -16,6 +16,8 @@ import math
 import os
 import re
 from argparse import RawDescriptionHelpFormatter
+from functools import partial
+from typing import NamedTuple
 
 import packages  # noqa: F401, says which package is missing
 import numpy as np
@@ -27,10 +29,12 @@ from run_reader import METRICS, in_words, print_markdown, print_table
 from script import Parser, RunError, run_main, whole_file
 from styles import prepare, save
 
-# "input" is a digest of what determines the results (jobs/sweep_recorded.py).
+# "input" is a digest of what determines the results (jobs/sweep_recorded.py),
+# and "data" one of the samples; rows may be older than the latter.
 RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "input",
            "steps", "samples", "virtual_s", "accuracy", "loss", "target_s",
-           "target_samples", "bytes", "throughput", "computing"]
+           "target_samples", "bytes", "throughput", "computing", "data"]
+NUMBERS = RESULTS[RESULTS.index("steps"):RESULTS.index("data")]
 CURVES = ["size", "cell", "seed", "epoch", "virtual_s", "bytes", "accuracy"]
 KEY = ["size", "cell", "seed"]
 
@@ -72,6 +76,7 @@ def result_of(run, target):
         "bytes": sent.mean() if len(sent) else 0.0,
         "throughput": run.summary.get("samples", math.nan) / virtual_s,
         "computing": compute.mean() / virtual_s if len(compute) else math.nan,
+        "data": str(run.provenance.get("data_digest", ""))[:12],
     }
 
 
@@ -94,11 +99,29 @@ def text(value):
 
 
 def read_rows(path):
+    """The rows of a table, with "" where they lack a column; none without a
+    file. RunError if it is no such table."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+            rows = list(csv.DictReader(file, restval=""))
     except FileNotFoundError:
         return []
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RunError(BAD_INPUT, f"{path}: not readable: {error}") from None
+    for number, row in enumerate(rows, 2):
+        for name in KEY:
+            if not row.get(name):
+                raise RunError(BAD_INPUT, f"{path}:{number}: no {name}")
+        if None in row:
+            raise RunError(BAD_INPUT, f"{path}:{number}: more values than "
+                           "columns")
+        for name in set(NUMBERS + CURVES[3:]) & row.keys():
+            try:
+                float(row[name] or "nan")
+            except ValueError:
+                raise RunError(BAD_INPUT, f"{path}:{number}: {name}: "
+                               f"{row[name]}: expected a number") from None
+    return rows
 
 
 def replace_rows(path, header, keys, rows):
@@ -132,25 +155,41 @@ def record(folder, size, runs, target=None):
 # --- rules -------------------------------------------------------------------
 
 class Missing(Exception):
-    """A cell without results."""
+    """A cell without results, or without any that can be compared."""
 
 
 class Cells:
     """The recorded runs of one size, and the functions of rules over them.
-    Figures are arrays over the seeds."""
+    Figures are arrays over the seeds. `of_other_data` are cells whose variants
+    have data of their own."""
 
-    def __init__(self, rows, seeds):
+    def __init__(self, rows, seeds, of_other_data=()):
         self.rows = {(row["cell"], row["seed"]): row for row in rows}
-        self.seeds = seeds
+        self.seeds, self.of_other_data = seeds, of_other_data
 
-    def column(self, cell, name):
+    def rows_of(self, cell):
         rows = [self.rows.get((cell, seed)) for seed in self.seeds]
         if any(row is None or row["state"] == "unfinished" for row in rows):
             raise Missing(cell)
+        for name in ("input", "tuned", "data"):
+            if len({row.get(name, "") for row in rows} - {""}) > 1:
+                raise Missing(f"{cell}: its runs differ in {name}")
+        return rows
+
+    def refuse_unlike_data(self, cells):
+        """Raises Missing if the cells of a rule were trained on unlike data."""
+        digests = {row.get("data", "") for cell in cells
+                   if cell not in self.of_other_data
+                   for row in self.rows_of(cell)} - {""}
+        if len(digests) > 1:
+            raise Missing(f"{', '.join(cells)}: runs on different data")
+
+    def column(self, cell, name):
+        rows = self.rows_of(cell)
         if name == "diverged":
             return np.array([row["state"] == "diverged" for row in rows],
                             float)
-        return np.array([float(row[name]) for row in rows])
+        return np.array([float(row[name] or "nan") for row in rows])
 
     def num_reached(self, cell):
         """How many of a cell's runs reached the target."""
@@ -158,10 +197,11 @@ class Cells:
 
     def lacks(self, cell, other):
         """By how much a cell's accuracy is below another's; a cell that
-        diverged lacks everything."""
+        diverged lacks everything that the other one has."""
         mine, theirs = (self.column(name, "accuracy")
                         for name in (cell, other))
-        return np.where(np.isnan(mine), np.inf, theirs - mine)
+        return np.where(np.isnan(mine) & ~np.isnan(theirs), np.inf,
+                        theirs - mine)
 
     def gap(self, cell, other):
         """Between the 95% intervals of two cells' accuracies; negative where
@@ -177,8 +217,7 @@ class Cells:
     def functions(self):
         columns = ("accuracy", "target_s", "target_samples", "bytes", "steps",
                    "throughput", "computing", "virtual_s", "diverged")
-        found = {name: lambda cell, name=name: self.column(cell, name)
-                 for name in columns}
+        found = {name: partial(self.column, name=name) for name in columns}
         return {**found, "lacks": self.lacks, "gap": self.gap,
                 "spread": self.spread, "abs": np.abs}
 
@@ -197,7 +236,7 @@ class Rule:
             raise RunError(BAD_INPUT, f"{where}: EXPRESSION | CRITERION | "
                            "PUBLISHED expected")
         self.expression, self.criterion, self.published = parts
-        number = r"-?[0-9.]+(?:e-?[0-9]+)?"
+        number = r"-?[0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?"
         found = re.fullmatch(rf"({number}) \.\. ({number})|>= ({number})|"
                              rf"<= ({number})", self.criterion)
         if not found:
@@ -220,6 +259,27 @@ class Rule:
                                f"{where}: {told}: unknown in a rule")
         self.named, self.timed = self.cells_in(list(ast.walk(tree)))
         self.code = compile(tree, where, "eval")
+        self.try_out(where)
+
+    def try_out(self, where):
+        """RunError unless the rule gives numbers for any results."""
+        row = {**dict.fromkeys(RESULTS, ""), **dict.fromkeys(NUMBERS, "1"),
+               "state": "finished"}
+        cells = Cells([{**row, "cell": cell, "seed": "1"}
+                       for cell in self.cells], ["1"])
+        try:
+            is_figure = np.asarray(self.values(cells), float).size == 1
+        except (Missing, TypeError, ValueError, LookupError, ArithmeticError):
+            is_figure = False
+        if not is_figure or not self.named:
+            raise RunError(BAD_INPUT, f"{where}: {self.expression}: no figure "
+                           "of variants")
+
+    def values(self, cells):
+        names = {name: name for name in self.cells}
+        with np.errstate(all="ignore"):
+            return eval(self.code, {"__builtins__": {}},  # checked above
+                        {**names, **cells.functions()})
 
     def cells_in(self, nodes):
         """The cells that the expression names, and those with whose targets it
@@ -245,11 +305,9 @@ class Rule:
 
     def judge(self, cells):
         """(obtained, verdict) in words."""
-        names = {name: name for name in self.cells}
         try:
-            with np.errstate(all="ignore"):
-                values = eval(self.code, {"__builtins__": {}},  # checked above
-                              {**cells.functions(), **names})
+            cells.refuse_unlike_data(self.named)
+            values = self.values(cells)
         except Missing as cell:
             return "-", f"missing: {cell}"
         values = np.atleast_1d(np.asarray(values, float))
@@ -273,27 +331,64 @@ def read_rules(path, section, cells):
             for name, line in section.items()]
 
 
-def read_study(folder):
-    """Sizes, seeds, rules and metric of FOLDER/study.sweep."""
-    path = os.path.join(folder, "study.sweep")
+def sections_of(path):
+    """{section: {name: value}} of a sweep's or a study's file."""
     parser = configparser.ConfigParser(
         delimiters=("=",), comment_prefixes=("#", ";"),
         inline_comment_prefixes=("#",), interpolation=None)
     parser.optionxform = str
-    if not parser.read(path, encoding="utf-8"):
+    try:
+        with open(path, encoding="utf-8") as file:
+            parser.read_file(file)
+    except OSError as error:
+        raise RunError(INPUT_MISSING, f"{path}: {error.strerror}") from None
+    except configparser.DuplicateSectionError as error:
+        raise RunError(BAD_INPUT, f"{path}:{error.lineno}: [{error.section}]: "
+                       "given twice") from None
+    except configparser.DuplicateOptionError as error:
+        raise RunError(BAD_INPUT, f"{path}:{error.lineno}: {error.section}."
+                       f"{error.option}: given twice") from None
+    except (configparser.Error, UnicodeDecodeError) as error:
+        line = " ".join(str(error).split())
+        raise RunError(BAD_INPUT, f"{path}: {line}") from None
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+class Study(NamedTuple):
+    """What FOLDER/study.sweep says."""
+    sizes: list
+    seeds: list
+    variants: dict
+    rules: list
+    metric: str
+
+    def rows(self, folder, name, size):
+        """The rows of a table, of this size and of the study's runs."""
+        return [row for row in read_rows(os.path.join(folder, name))
+                if row["size"] == size and row["cell"] in self.variants
+                and row["seed"] in self.seeds]
+
+
+def read_study(folder):
+    path = os.path.join(folder, "study.sweep")
+    if not os.path.exists(path):
         raise RunError(INPUT_MISSING, f"{path}: no such study")
+    sections = sections_of(path)
     for section in ("sweep", "final", "sizes", "variants", "rules"):
-        if section not in parser:
+        if section not in sections:
             raise RunError(BAD_INPUT, f"{path}: [{section}]: missing")
-    tuned = parser["tune"]["metric"] if "tune" in parser else "accuracy"
-    metric = parser["sweep"].get("metric", tuned)
+    if "seeds" not in sections["final"]:
+        raise RunError(BAD_INPUT, f"{path}: final.seeds: missing")
+    tuned = sections.get("tune", {}).get("metric", "accuracy")
+    metric = sections["sweep"].get("metric", tuned)
     if metric not in METRICS:
         raise RunError(BAD_INPUT, f"{path}: sweep.metric: {metric}: expected "
                        f"one of {' '.join(METRICS)}")
-    return (list(parser["sizes"]),
-            parser["final"]["seeds"].replace(",", " ").split(),
-            read_rules(path, parser["rules"], parser["variants"]),
-            metric)
+    return Study(list(sections["sizes"]),
+                 sections["final"]["seeds"].replace(",", " ").split(),
+                 sections["variants"],
+                 read_rules(path, sections["rules"], sections["variants"]),
+                 metric)
 
 
 # --- the figure --------------------------------------------------------------
@@ -321,7 +416,8 @@ def lines_of(results, rows, possible):
     diverged = {(row["cell"], row["seed"]) for row in results
                 if row["state"] == "diverged"}
     lines, schemes = {}, []
-    for cell in dict.fromkeys(row["cell"] for row in rows):
+    for cell in dict.fromkeys(row["cell"] for row in rows
+                              if row["cell"] in scheme_of):
         seeds = {}
         for row in rows:
             if row["cell"] == cell:
@@ -354,23 +450,24 @@ def main(arguments):
     parser.add_argument("--size")
     parser.add_argument("--markdown", action="store_true")
     options = parser.parse_args(arguments)
-    sizes, seeds, rules, metric = read_study(options.folder)
-    size = options.size or sizes[0]
-    if size not in sizes:
+    study = read_study(options.folder)
+    size = options.size or study.sizes[0]
+    if size not in study.sizes:
         raise RunError(BAD_INPUT, f"--size {size}: expected one of "
-                       f"{' '.join(sizes)}")
-    results, curves = ([row for row in read_rows(os.path.join(
-        options.folder, name)) if row["size"] == size]
-        for name in ("results.csv", "curves.csv"))
-    cells = Cells(results, seeds)
+                       f"{' '.join(study.sizes)}")
+    results, curves = (study.rows(options.folder, name, size)
+                       for name in ("results.csv", "curves.csv"))
+    of_other_data = [cell for cell, keys in study.variants.items()
+                     if re.search(r"\bdata\.", keys)]
+    cells = Cells(results, study.seeds, of_other_data)
     table = [[rule.name, rule.expression, rule.published, rule.criterion,
-              *rule.judge(cells)] for rule in rules]
+              *rule.judge(cells)] for rule in study.rules]
     printer = print_markdown if options.markdown else print_table
     printer(["rule", "what", "published", "reproduced if", "obtained",
              "verdict"], table)
     if curves:
-        draw(os.path.join(options.folder, f"figure-{size}.png"), metric,
-             results, curves)
+        draw(os.path.join(options.folder, f"figure-{size}.png"),
+             study.metric, results, curves)
     return 0
 
 

@@ -381,7 +381,11 @@ def parse(arguments):
 def main(arguments):
     options = parse(arguments)
     if options.action == "result":
-        print(repr(last_accuracy(open_run(options.paths[0]))))
+        run = open_run(options.paths[0])
+        if run.state != "finished":
+            raise RunError(BAD_INPUT, f"{run.path}: {run.state}: its accuracy "
+                           "is not that of a whole run")
+        print(repr(last_accuracy(run)))
     elif options.action == "next":
         action = next_action(read_rows(options.paths[0]), options.runs,
                              options.settings, options.beta)

@@ -96,10 +96,18 @@ def was_there_before(run, target):
     return target.reached_at(run) == 0 and run.lacks_first_evaluations
 
 
+def why_none(runs, target):
+    """Why nothing is known of the times of a group, in words."""
+    return "reached before its evaluations" if any(
+        was_there_before(run, target) for run in runs) \
+        else "without evaluations"
+
+
 def ends(runs, target, amounts):
     """One End per run. `amounts` gives a run's amounts at its evaluations.
     Without them a run is left out: the clock or the counter is not in its
-    results. So is a run that was there before its first evaluation."""
+    results, or not as far. So is a run that was there before its first
+    evaluation."""
     found = []
     for run in runs:
         values = amounts(run)
@@ -110,8 +118,9 @@ def ends(runs, target, amounts):
             continue
         elif len(values) and not np.isnan(values).all():
             if row is None:
-                found.append(End(float(values[-1]), float(values[-1]), False))
-            else:
+                last = float(values[~np.isnan(values)][-1])
+                found.append(End(last, last, False))
+            elif not np.isnan(values[row]):
                 before = float(values[row - 1]) if row else 0.0
                 found.append(End(before, float(values[row]), True))
     return found
@@ -284,6 +293,8 @@ def draw_curve(panel, curve, longest, label, style):
     """The share of runs that reached it so far, as far as it is known: to the
     panel's end, `longest`, unless a run was censored before; a mark where one
     is censored."""
+    if not curve.found:  # the legend says why
+        return
     end = curve.followed
     if (end, False) not in curve.found:
         end = longest
@@ -307,12 +318,15 @@ def draw_curve(panel, curve, longest, label, style):
 def figure_of(plt, runs, by, target):
     """Two panels: over time and over bytes."""
     curves, clock = curves_of(runs, by, target)
-    styles = styles_of([scheme_of(group)
-                        for group in grouped(runs, by).values()])
+    groups = grouped(runs, by)
+    styles = styles_of([scheme_of(group) for group in groups.values()])
+    labels = [label if pair["time"].found else
+              f"{label} ({why_none(groups[label], target)})"
+              for label, pair in curves.items()]
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
     has_bands = any(np.less(pair["time"].low, pair["time"].high).any()
                     for pair in curves.values())
-    labels_in = legend_above(figure, list(curves), styles, most=4,
+    labels_in = legend_above(figure, labels, styles, most=4,
                              band="95% interval" if has_bands else None)
     height = 4.0 + labels_in
     figure.set_figheight(height)

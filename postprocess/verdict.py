@@ -16,7 +16,7 @@ import numpy as np
 
 from groups import common_clock, common_limit, lacking, t95, with_interval
 from run_reader import METRICS
-from target import AMOUNTS, Survival, ends, was_there_before
+from target import AMOUNTS, Survival, ends, why_none
 
 FEW = 3  # fewer runs than this say little about their spread
 
@@ -92,11 +92,8 @@ def fastest(groups, target):
         if common_clock(everyone) == "virtual_s" else ("time s", "s")
     found = {label: ends(runs, target, AMOUNTS[clock])
              for label, runs in groups.items()}
-    left_out = {
-        label: "reached before its evaluations" if any(
-            was_there_before(run, target) for run in groups[label])
-        else "without evaluations"
-        for label, times in found.items() if not times}
+    left_out = {label: why_none(groups[label], target)
+                for label, times in found.items() if not times}
     found = {label: times for label, times in found.items() if times}
     medians = {label: Survival([(end.amount, end.is_reached)
                                 for end in times]).median()[0]

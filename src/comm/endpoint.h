@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/blocks.h"
 #include "comm/traffic.h"
 #include "device/device.h"
 
@@ -81,7 +82,7 @@ using Task = std::shared_ptr<TaskState>;
 class Payload {
  public:
   Payload() = default;
-  explicit Payload(std::vector<std::byte> bytes)
+  explicit Payload(MessageBytes bytes)
       : bytes_(std::move(bytes)), size_(bytes_.size()) {}
   Payload(std::byte* without_values, size_t size)
       : without_values_(without_values), size_(size) {}
@@ -95,17 +96,8 @@ class Payload {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
 
-  // Bytes with values, after others with values or none.
-  void append(std::vector<std::byte>&& more) {
-    size_ += more.size();
-    if (bytes_.empty())
-      bytes_ = std::move(more);
-    else
-      bytes_.insert(bytes_.end(), more.begin(), more.end());
-  }
-
  private:
-  std::vector<std::byte> bytes_;
+  MessageBytes bytes_;
   std::byte* without_values_ = nullptr;
   size_t size_ = 0;
 };

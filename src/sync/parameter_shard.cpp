@@ -222,7 +222,7 @@ void ParameterShard::make_room(Payload& payload, int64_t bytes) {
   const auto size = static_cast<size_t>(bytes);
   if (payload.size() == size) return;
   payload = has_values(x_.data())
-                ? Payload(std::vector<std::byte>(size))
+                ? Payload(MessageBytes(size))
                 : Payload(reinterpret_cast<std::byte*>(x_.data()), size);
 }
 

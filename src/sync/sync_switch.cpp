@@ -446,12 +446,6 @@ void check_sync_switch(const SchemeRequest& request) {
          "optimizer.lr_scale: {} where sync_switch.lr_rule = {} scales the "
          "rate, expected none",
          request.optimizer.lr_scale, sync.sync_switch.lr_rule);
-  if (sync.sync_switch.momentum_rule != MomentumRule::kKeep &&
-      request.optimizer.kind != "sgd")
-    fail(ExitCode::kBadInput,
-         "sync_switch.momentum_rule: {}, but {} has no momentum factor, "
-         "expected keep or optimizer.kind = sgd",
-         sync.sync_switch.momentum_rule, request.optimizer.kind);
 }
 
 }  // namespace syncopate

@@ -101,7 +101,8 @@ Keys sync_switch_keys() {
               "phases that average gradients multiply it by the number "
               "of workers; t2t: in addition, other phases divide it by the "
               "square root of that number, as Tensor2Tensor does; none: the "
-              "rate is used unchanged."},
+              "rate is used unchanged. local_sgd counts as a phase that does "
+              "not, also before local_sgd.start."},
       {.name = "sync_switch.momentum_rule",
        .place = &SyncSwitchOptions::momentum_rule,
        .doc = "Momentum after a switch to a phase that does not average "

@@ -48,7 +48,8 @@ std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
   return make_cpu_device();
 }
 
-// A rule for the momentum after a switch requires an optimizer with momentum.
+// A rule for the momentum after a switch requires an optimizer with momentum,
+// which the phase's overrides may choose.
 std::string momentum_mistake(const Options& options,
                              const Options& before,
                              const Options& after) {

@@ -417,6 +417,30 @@ assert EXCEPTIONS <= may_change, EXCEPTIONS - may_change
 assert NEUTRAL == expected, (NEUTRAL - expected, expected - NEUTRAL)
 print("as the program has it")
 PY
+  # What a stopped run had sent between two rows, as if it had not been stopped;
+  # of a killed one this is not known.
+  for run in "whole 24" "stopped 19"; do
+    "$SYNCOPATE" train "$source_dir/inputs/smoke.ini" --run.directory=rows \
+      --run.name="${run% *}" --run.workers=2 --run.steps=24 --run.stop_at="${run#* }" \
+      --run.log_every=10 --eval.every="3 steps" >rows.out || cat rows.out
+  done
+  expect "bytes between two rows" 0 '^True True$' env \
+    PYTHONPATH="$source_dir/postprocess" "$python" -c '
+import numpy as np
+from run_reader import open_run
+whole, stopped = (open_run("rows/" + name) for name in ("whole", "stopped"))
+steps = stopped.column("eval", "worker_steps")
+print(np.allclose(stopped.sent_per_worker(steps), whole.sent_per_worker(steps)),
+      stopped.has_virtual_time())'
+  expect "and of a killed run" 0 '^True True$' env \
+    PYTHONPATH="$source_dir/postprocess" "$python" -c '
+import numpy as np
+from run_reader import open_run
+run = open_run("rows/stopped")
+run.summary = {}
+steps = run.column("eval", "worker_steps")
+unknown = np.isnan(run.sent_per_worker(steps))
+print((unknown == (steps > 20)).all(), unknown.any())'
   expect "a real run" 0 '' "$SYNCOPATE" train "$source_dir/inputs/smoke.ini" \
     --run.directory="$work/runs" --run.name=real
   expect "its summary" 0 'real +bsp' post summarize runs/real

@@ -75,6 +75,19 @@ print(len(steps), int(steps[0]), int(steps[-1]),
       run.tables["comm"]["compute_s"].shape[1], len(run.per_worker("compute_s")))')
 [[ $rows == "9 16 96 True 4 4" ]] || fail "parts are not joined: $rows"
 
+# Its first evaluation was the first one due, in steps of the workers there were;
+# and it is no run of two workers, nor of four.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=two --run.workers=2 --data.batch=8 \
+  --run.steps=48 --run.seed=2
+facts=$(PYTHONPATH=${SOURCE_DIR:-$here/../..}/postprocess python -c '
+from run_reader import open_run
+run = open_run("runs/cut")
+print(run.lacks_first_evaluations, run.input["run.workers"], run.workers)')
+[[ $facts == "False 4 then 2 2" ]] || fail "what is known of both parts: $facts"
+expect_code 0 python "${SOURCE_DIR:-$here/../..}/postprocess/compare.py" runs/cut runs/two \
+  --by run.workers
+grep -q "^4 then 2 " out || fail "4 then 2 workers are compared as 2: $(cat out)"
+
 # And on again, by more ranks under MPI: what was converted stays converted.
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=again --run.workers=4 --data.batch=8 \
   --run.stop_at=6

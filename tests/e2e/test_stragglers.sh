@@ -168,6 +168,12 @@ expect_code 65 "$SYNCOPATE" train small.ini --run.workers=3 "${after[@]}" \
   --sync_switch.overrides=2:optimizer.kind=adam \
   --sync_switch.momentum_rule=scaled
 grep -q "sync_switch.momentum_rule: scaled" err || fail "scaled without momentum"
+# What the phases have counts, whatever the input has for a scheme alone.
+adam=("${after[@]:0:3}" --sync_switch.momentum_rule=scaled --optimizer.kind=adam)
+expect_code 65 "$SYNCOPATE" validate small.ini --run.workers=3 "${adam[@]}"
+grep -q "sync_switch.momentum_rule: scaled" err || fail "scaled with Adam: $(cat err)"
+expect_code 0 "$SYNCOPATE" validate small.ini --run.workers=3 "${adam[@]}" \
+  "--sync_switch.overrides=1:optimizer.kind=sgd, 2:optimizer.kind=sgd"
 
 echo "a plateau ends the phase"
 small plateau 4 --sync.scheme=sync_switch --sync_switch.order=10 \

@@ -178,6 +178,52 @@ sed -i 's/^target = .*/target = accuracy/' aimed/study.sweep
 expect_code 65 "$source_dir/jobs/study.sh" aimed --dry-run
 shows 'aimed/study.sweep: sweep.target: accuracy: not METRIC>=NUMBER' err
 
+# Runs that cannot be compared, and those of another study.
+mkdir unlike
+cp tiny/base.ini tiny/study.sweep unlike
+cat >>unlike/study.sweep <<'END'
+both = lacks(bad, bad) | >= 0.03 | -
+END
+judged() { # judged SED PATTERN: of a table that was changed
+  sed "$1" tiny/results.csv >unlike/results.csv
+  cp tiny/curves.csv unlike
+  expect_code 0 python "$source_dir/postprocess/study.py" unlike
+  shows "$2" out
+}
+judged '' '^both .* not reproduced: diverged$'
+judged 's/^\(short,bsp,2,.*,\)[0-9a-f]\{12\},12,/\1abc,12,/' \
+  '^bytes .* missing: bsp: its runs differ in input$'
+judged 's/^\(short,bsp,2,.*,\)[0-9a-f]\{12\}$/\1abc/' \
+  '^bytes .* missing: bsp: its runs differ in data$'
+judged 's/^\(short,local,.,.*,\)[0-9a-f]\{12\}$/\1abc/' \
+  '^bytes .* missing: bsp, local: runs on different data$'
+judged 's/,[^,]*$//' '^bytes .* reproduced$' # an older table
+cp unlike/figure-short.png few.png
+judged '/^short,bsp,2,/{p;s/,2,/,3,/}; /^short,bad,1,/{p;s/,bad,/,gone,/}' \
+  '^bytes .* reproduced$'
+cmp -s few.png unlike/figure-short.png || fail "the figure shows runs that are not judged"
+refused() { # refused PATTERN: one line, before any run
+  expect_code 65 python "$source_dir/postprocess/study.py" unlike
+  [[ $(wc -l <err) == 1 ]] || fail "not one line: $(cat err)"
+  shows "$1" err
+}
+for rule in 'accuracy(bsp, local) | >= 0' 'gap(bsp) | >= 0' 'accuracy(bsp) - bsp | >= 0' \
+  'bsp | >= 0' 'accuracy(accuracy) | >= 0' '2 | >= 0' 'accuracy(bsp) | >= 1.2.3'; do
+  sed "/^both = /d" tiny/study.sweep >unlike/study.sweep
+  echo "wrong = $rule | -" >>unlike/study.sweep
+  refused '^error: unlike/study.sweep: rules.wrong: '
+done
+cp tiny/study.sweep unlike
+sed -i 's/^seeds = .*//' unlike/study.sweep
+refused '^error: unlike/study.sweep: final.seeds: missing$'
+sed 's/^bsp = /&sync.scheme=bsp\n&/' tiny/study.sweep >unlike/study.sweep
+refused '^error: unlike/study.sweep:[0-9]*: variants.bsp: given twice$'
+cp tiny/study.sweep unlike
+sed '2s/,0\.[0-9]*,/,much,/' tiny/results.csv >unlike/results.csv
+refused '^error: unlike/results.csv:2: [a-z_]*: much: expected a number$'
+printf 'size,cell,seed\n\xe9,a,1\n' >unlike/results.csv
+refused '^error: unlike/results.csv: not readable: '
+
 # A run that is recorded again without a finite evaluation has no curve.
 cp -r tiny again
 env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END' || fail "not recorded again"

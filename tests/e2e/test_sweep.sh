@@ -229,6 +229,44 @@ note='note: bsp: optimizer.momentum is at the edge of its grid'
 shows "^$note\$" "$scratch/out"
 shows '^verdict: ' <(tail -n 1 "$scratch/out")
 
+# Data that lie elsewhere must be the same: a rate is not tuned on others.
+python - <<'PY'
+import os, struct
+import numpy
+for seed, folder in enumerate(("first", "second")):
+    os.mkdir(folder)
+    draw = numpy.random.default_rng(seed)
+    for name, count in (("train", 64), ("t10k", 16)):
+        with open(f"{folder}/{name}-images-idx3-ubyte", "wb") as file:
+            file.write(struct.pack(">IIII", 2051, count, 6, 6))
+            file.write(draw.integers(0, 256, count * 36, numpy.uint8).tobytes())
+        with open(f"{folder}/{name}-labels-idx1-ubyte", "wb") as file:
+            file.write(struct.pack(">II", 2049, count))
+            file.write(bytes(i % 4 for i in range(count)))
+PY
+cp -r first moved
+printf '[run]\nsteps = 4\nworkers = 2\n[model]\nfamily = logistic\n[data]\nkind = idx\nbatch = 4\nvalidation = 16\n' >idx.ini
+cat >idx.sweep <<'END'
+[sweep]
+input = idx.ini
+directory = idx_swept
+[tune]
+key = optimizer.lr
+grid = 0.01 0.1
+metric = accuracy
+seeds = 11
+[final]
+seeds = 1
+[variants]
+bsp = sync.scheme=bsp
+local = sync.scheme=local_sgd local_sgd.steps=2
+END
+expect_code 0 sweep idx.sweep --data.path=first
+rm -r idx_swept/final
+expect_code 0 sweep idx.sweep --data.path=moved
+rm -r idx_swept/final
+refuses 65 'unlike data: data_digest is ' idx.sweep --data.path=second --run.threads=1
+
 # Where runs go: a leading runs/, or no directory, follows SYNCOPATE_RUNS.
 # goes_to FOLDER RUNS SED-COMMAND
 goes_to() {

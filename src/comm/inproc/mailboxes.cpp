@@ -2,6 +2,7 @@
 #include "comm/inproc/mailboxes.h"
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 #include <utility>
 
@@ -22,7 +23,8 @@ Mailboxes::Arrival arrival_of(const Parcel& parcel) {
 
 void Parcel::keep() {
   if (has_values(data)) {
-    copy.assign(data, data + bytes);
+    copy.resize(static_cast<size_t>(bytes));
+    if (bytes > 0) std::memcpy(copy.data(), data, copy.size());
     data = copy.data();
   }
   borrowed = nullptr;

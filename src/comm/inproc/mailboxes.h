@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/blocks.h"
 #include "comm/inproc/network.h"
 #include "comm/scheduler.h"
 #include "comm/states.h"
@@ -43,7 +44,7 @@ struct Parcel : Callback, InprocRequest {
   Time arrival = kNever;  // until it is known
   uint64_t place = 0;     // of ties at its arrival
   int64_t serial = 0;     // of the run's messages, in order of sending
-  std::vector<std::byte> copy;
+  MessageBytes copy;
   std::shared_ptr<InprocRequest> receive;  // null until one takes it
   void keep();           // copies the values before the sender's memory changes
   Time call() override;  // takes the next link

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/blocks.h"
 #include "comm/fiber.h"
 #include "comm/states.h"
 
@@ -42,7 +43,7 @@ struct Operation : RequestState {
 struct Stray {
   int from;
   Tag tag;
-  std::vector<std::byte> bytes;
+  MessageBytes bytes;
   std::shared_ptr<Operation> arrival;
   // Still pending if a run was abandoned while this piece was arriving.
   MPI_Request arriving = MPI_REQUEST_NULL;

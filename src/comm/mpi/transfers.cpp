@@ -27,10 +27,21 @@ std::exception_ptr internal_error(const std::string& text) {
 }
 
 // By a message to oneself: `to` may be device memory.
-void copy_by_mpi(std::byte* to, const std::vector<std::byte>& from) {
+void copy_by_mpi(std::byte* to, const MessageBytes& from) {
   const int bytes = static_cast<int>(from.size());
   CHECK_MPI(MPI_Sendrecv(from.data(), bytes, MPI_BYTE, 0, 0, to, bytes,
                          MPI_BYTE, 0, 0, MPI_COMM_SELF, MPI_STATUS_IGNORE));
+}
+
+MessageBytes joined(std::vector<MessageBytes> parts) {
+  if (parts.size() == 1) return std::move(parts.front());
+  size_t size = 0;
+  for (const MessageBytes& part : parts) size += part.size();
+  MessageBytes whole(size);
+  std::byte* to = whole.data();
+  for (const MessageBytes& part : parts)
+    to = std::copy(part.begin(), part.end(), to);
+  return whole;
 }
 
 bool is_truncation(int code) {
@@ -284,11 +295,13 @@ void Transfers::take(const std::vector<std::unique_ptr<Stray>*>& pieces,
   Message& message = listener.message;
   message.from = (*pieces.front())->from;
   message.tag = (*pieces.front())->tag;
+  std::vector<MessageBytes> parts;
   for (std::unique_ptr<Stray>* const piece : pieces) {
     listener.error = (*piece)->arrival->error;
-    message.payload.append(std::move((*piece)->bytes));
+    parts.push_back(std::move((*piece)->bytes));
     piece->reset();
   }
+  message.payload = Payload(joined(std::move(parts)));
   std::erase(strays_, nullptr);
 }
 

@@ -1,6 +1,5 @@
 // The CPU as a device: aligned host memory; calls return when work is done.
 #include <sched.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/blocks.h"
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -49,18 +49,12 @@ class CpuDevice final : public Device {
 
   void* allocate(int64_t bytes) override {
     constexpr size_t kCacheLine = 64;  // also an AVX-512 register
-    constexpr size_t kHugePage = size_t{2} << 20;
-    const auto wanted = std::max<size_t>(static_cast<size_t>(bytes), 1);
-    const bool is_large = wanted >= 4 * kHugePage;
-    const size_t alignment = is_large ? kHugePage : kCacheLine;
-    const size_t rounded = (wanted + kCacheLine - 1) / kCacheLine * kCacheLine;
-    void* memory = nullptr;
-    if (posix_memalign(&memory, alignment, rounded) != 0)
+    const auto wanted = static_cast<size_t>(bytes);
+    void* const memory = allocate_block(
+        (wanted + kCacheLine - 1) / kCacheLine * kCacheLine, kCacheLine);
+    if (memory == nullptr)
       throw OutOfMemory(fmt::format("out of memory: {} asked for on the CPU",
                                     human_bytes(static_cast<double>(bytes))));
-    // Huge pages reduce page faults and TLB misses where the system grants them
-    // on request; elsewhere the call does no harm.
-    if (is_large) madvise(memory, rounded, MADV_HUGEPAGE);
     return memory;
   }
   void release(void* memory) noexcept override { std::free(memory); }

@@ -162,15 +162,5 @@ TEST(AdamSchemes, LeavingAgreesOnOneCount) {
   EXPECT_GT(counts[0].size(), counts[2].size());
 }
 
-TEST(AdamSchemes, MomentumRulesNeedMomentum) {
-  ToyRun run = adam_run("sync_switch");
-  run.sync.sync_switch.momentum_rule = MomentumRule::kScaled;
-  EXPECT_EQ(test::obstacle_of(run, 2),
-            "sync_switch.momentum_rule: scaled, but adam has no momentum "
-            "factor, expected keep or optimizer.kind = sgd");
-  run.optimizer = {};
-  EXPECT_EQ(test::obstacle_of(run, 2), "");
-}
-
 }  // namespace
 }  // namespace syncopate
