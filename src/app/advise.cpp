@@ -111,6 +111,15 @@ const Prediction& recommended(const std::vector<Prediction>& by_speed,
   return *first;
 }
 
+// With its keys on a command line, the rest of the input must go with it.
+void print_variant(Log& log, const Prediction& advised) {
+  log.line("advice     {}", advised.variant.text());
+  if (!advised.unused.empty())
+    log.line(
+        "           after removing what it does not use from the input: {}",
+        join(advised.unused, ", "));
+}
+
 // The gain of another scheme is that over the fastest of `bsp`.
 void print_advice(Log& log,
                   const AdviceRequest& request,
@@ -123,7 +132,7 @@ void print_advice(Log& log,
   if (gain >= request.gain) {
     const Prediction& other =
         recommended(others, request.gain * fastest.samples_per_s);
-    log.line("advice     {}", other.variant.text());
+    print_variant(log, other);
     log.line(
         "           {:.3g} times as many samples per second as the fastest bsp "
         "({}),",
@@ -137,7 +146,7 @@ void print_advice(Log& log,
         "predicted.");
     return;
   }
-  log.line("advice     {}", simplest_of_the_fastest(bsp).variant.text());
+  print_variant(log, simplest_of_the_fastest(bsp));
   log.line(
       "           No scheme that differs mathematically from bsp is {:.3g} "
       "times",

@@ -9,6 +9,7 @@
 #include "data/thread_pool.h"
 #include "train/checkpoint_model.h"
 #include "train/evaluator.h"
+#include "train/rank_checks.h"
 
 namespace syncopate {
 namespace {
@@ -65,6 +66,9 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
     engine->problem->require_labels();
     found = load_models(*engine, path, session.log());
   });
+  // Ranks divide the batches among themselves.
+  check_same_input(session, *engine);
+  check_same_checkpoint(session, found.folder, found.digest);
   const auto metrics = engine->problem->metrics();
   const std::unique_ptr<World> world =
       session.make_world(session.size(), NetworkCost{});

@@ -13,6 +13,7 @@ constexpr double kMeasuredFor_s = 1;  // each scheme's computations
 constexpr int64_t kAboutAsMany = 40;  // variants, for the progress line
 constexpr double kFaster = 1.02;      // what is worth another key
 constexpr const char* kWholeTables = "--sync.tables=dense";
+constexpr const char* kAverage = "--eval.model=average";
 
 void sort_by_speed(std::vector<Prediction>& predictions) {
   std::ranges::stable_sort(predictions, [](const auto& a, const auto& b) {
@@ -93,8 +94,11 @@ Prediction Predictor::predict(const Variant& variant) {
   own.insert(own.end(), variant.keys.begin(), variant.keys.end());
   // Nothing is evaluated, so easgd's centre keeps no other scheme out.
   if (base_.options.eval.model == EvalChoice::kCentre &&
-      !scheme_info(variant.scheme).has_centre)
-    own.push_back("--eval.model=average");
+      !scheme_info(variant.scheme).has_centre &&
+      std::ranges::find(own, kAverage) == own.end()) {
+    prediction.variant.keys.push_back(kAverage);
+    own.push_back(kAverage);
+  }
   try {
     auto engine = build_variant(session_, base_, own, Memory::kNone);
     // With rows of tables, every worker sends every other one a message in each
@@ -104,6 +108,7 @@ Prediction Predictor::predict(const Variant& variant) {
       own.push_back(kWholeTables);
       engine = build_variant(session_, base_, own, Memory::kNone);
     }
+    prediction.unused = engine->input.unused;
     if (settings_.compute) engine->options.compute = *settings_.compute;
     if (settings_.network) engine->options.network = *settings_.network;
     // A prediction is of few steps: none of those that a run only begins with.
@@ -138,7 +143,7 @@ Prediction Predictor::predict(const Variant& variant) {
 // fewer where every worker sends every other one a message, so that a
 // prediction takes seconds.
 int64_t Predictor::steps_of(const Engine& engine) const {
-  constexpr int64_t kMostMessages = 1 << 20;
+  constexpr int64_t kMostMessages = 1 << 20, kMostMessagesOfAStep = 1 << 24;
   constexpr double kMostWorkerSteps = 4e6, kLeastOfSlowest = 20;
   const SyncOptions& sync = engine.options.sync;
   const int64_t N = engine.workers;
@@ -147,8 +152,20 @@ int64_t Predictor::steps_of(const Engine& engine) const {
     steps = std::max(steps, static_cast<int64_t>(std::min(
                                 kLeastOfSlowest * steps_per_slow_step(engine),
                                 kMostWorkerSteps / static_cast<double>(N))));
-  if (settings_.may_differ && (engine.sends_rows() || sends_to_all(sync, N)))
-    steps = std::clamp<int64_t>(kMostMessages / (N * N), 1, steps);
+  int64_t messages = 0;  // per step of all workers, about
+  if (engine.sends_rows() || sends_to_all(sync, N)) messages = N * N;
+  // Around a ring of unlike links, which are followed message by message.
+  if (scheme_info(sync.scheme).reduces_ranges &&
+      sync.collective == CollectiveAlgorithm::kRing &&
+      !has_alike_links(engine.workers, network_cost_of(engine)))
+    messages = 2 * N * N;
+  if (settings_.may_differ && messages > 0)
+    steps = std::clamp<int64_t>(kMostMessages / messages, 1, steps);
+  if (messages > kMostMessagesOfAStep)
+    fail(ExitCode::kBadInput,
+         "a step of {:.2g} messages is too long for this table: simulate says "
+         "what it takes",
+         static_cast<double>(messages));
   const int64_t round = steps_of_round(sync);
   if (static_cast<double>(round * N) > kMostWorkerSteps)
     fail(ExitCode::kBadInput,

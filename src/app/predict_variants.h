@@ -23,9 +23,10 @@ struct Variant {
 
 struct Prediction {
   Variant variant;
-  std::string obstacle;  // why it cannot run; empty: it can
-  SimulatedWork work;    // of all workers together
-  double update_s = 0;   // per step
+  std::vector<std::string> unused;  // keys of the input that it has no use for
+  std::string obstacle;             // why it cannot run; empty: it can
+  SimulatedWork work;               // of all workers together
+  double update_s = 0;              // per step
   bool has_measured_update = false;
   int workers = 0;
 

@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "checkpoint/agreement.h"
+#include "run/signals.h"
 #include "sync/scheme.h"
 #include "watch/guardian.h"
 
@@ -177,6 +178,7 @@ void check_standard_output() {
 ExitCode run_line(Session& session, const CommandLine& line) {
   if (line.command == "train")  // whose output is in log.txt, too
     return command_train(session, line);
+  release_signals();
   ExitCode code = ExitCode::kDone;
   if (line.command != "help" && line.command != "version") {
     code = command_called(line.command).run(session, line);
@@ -214,7 +216,10 @@ std::string line_of(const std::exception& error) {
 void run_program(int argc, char** argv) {
   open_standard_files();
   set_up_libraries(argv, launched_by_mpi());
-  if (launched_by_mpi()) go_on_under_guardian(argv);
+  if (launched_by_mpi()) {
+    go_on_under_guardian(argv);
+    hold_signals();
+  }
   std::unique_ptr<Session> session;
   try {
     initialise_hdf5();  // sets a variable of the environment: before threads

@@ -44,9 +44,14 @@ void report(Log& log,
   log.line("time       {:.9g} s, when the last worker ends", all.ended_at);
   log.line("throughput {:.6g} samples/s", all.samples / all.ended_at);
   const ComputeOptions& compute = engine.options.compute;
+  const auto is_one = [](double value) { return value == 1; };
+  const bool are_alike =
+      std::ranges::all_of(compute.speed, is_one) &&
+      std::ranges::all_of(engine.options.stragglers.factor, is_one);
   log.line("compute    {:.6g} s per step of a worker{}", all.compute_s / steps,
            compute.update_s > 0
-               ? fmt::format(", then {:.6g} s for the update", compute.update_s)
+               ? fmt::format(", then {:.6g} s for the update{}",
+                             compute.update_s, are_alike ? "" : " at speed 1")
                : "");
   log.line(
       "exposed    {:.6g} s per step blocked on communication, of which {:.6g} "
@@ -137,9 +142,11 @@ void print_assumptions(Log& log, const ParsedInput& input) {
   const bool takes_time =
       std::ranges::any_of(network.latency_us,
                           [](double us) { return us > 0; }) ||
-      network.message_us > 0 || network.group > 0;
+      network.message_us > 0 || network.group > 0 || network.device_mbit_s > 0;
   note("network.mbit_s", takes_time ? "the workers' own links are not a limit"
                                     : "messages take no time on the links");
+  if (network.group > 1)
+    note("network.group_mbit_s", "links within groups are not a limit");
 }
 
 void note_unused_links(Log& log, const ParsedInput& input, int workers) {
@@ -212,6 +219,15 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
         "sync.tables = rows: all workers exchange the numbers of their rows, "
         "and each of these messages is simulated; sync.tables = dense is "
         "faster to simulate");
+  const double N = engine->workers;
+  if (N > ModelledSums::kExactWorld &&
+      scheme_info(engine->options.sync.scheme).reduces_ranges &&
+      engine->options.sync.collective == CollectiveAlgorithm::kRing &&
+      !has_alike_links(engine->workers, network_cost_of(*engine)))
+    session.log().warning(fmt::format(
+        "the links are unlike, so each of a ring's {:.2g} messages is "
+        "simulated; sync.collective = butterfly or hierarchical has fewer",
+        2 * N * (N - 1)));
   const double begin_s = monotonic_s();
   const std::string& limit = engine->plan.limit;
   if (!limit.empty()) session.log().line("limit      {}", limit);

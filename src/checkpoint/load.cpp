@@ -180,10 +180,13 @@ std::optional<FoundCheckpoint> agree_on_checkpoint(
   share_outcome(endpoint, outcome).rethrow_if_failed();
   std::vector<std::string> warnings;
   for (size_t i = 0;; ++i) {
-    const bool has_more = is_root && i < folders.size();
-    const fs::path folder =
-        share_text(endpoint, has_more ? folders[i].string() : "");
-    if (folder.empty()) break;
+    // Ranks may reach `directory` by different paths.
+    std::string name;
+    if (is_root && i < folders.size())
+      name = exact ? folders[i].string() : folders[i].filename().string();
+    name = share_text(endpoint, name);
+    if (name.empty()) break;
+    const fs::path folder = exact ? fs::path(name) : directory / name;
     FoundCheckpoint found;
     // Rank 0 reads all files, including those of workers that this run lacks.
     outcome = attempt([&] {

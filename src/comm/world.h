@@ -64,6 +64,10 @@ class World {
 
 std::unique_ptr<World> make_inproc_world(int workers, const NetworkCost& cost);
 
+// Whether the times of a sum over workers can be computed: otherwise each of
+// its messages is sent.
+bool has_alike_links(int workers, const NetworkCost& cost);
+
 // Returns whether the process is part of an MPI job (a launcher's variables are
 // set) and MPI should be initialised. Does not call MPI.
 bool launched_by_mpi();

@@ -16,6 +16,8 @@
 namespace syncopate {
 namespace {
 
+constexpr double kSlowest_mbit_s = 1e-6;
+
 struct ConflictChecker {
   const Options& options;
   const IsSound& is_sound;
@@ -90,6 +92,7 @@ struct ConflictChecker {
         workers, or_one);
   }
 
+  // Of any worker.
   bool is_bandwidth_limited() const {
     const NetworkOptions& network = options.network;
     return std::ranges::any_of(network.mbit_s,
@@ -97,10 +100,34 @@ struct ConflictChecker {
            network.group_mbit_s > 0;
   }
 
+  bool is_bandwidth_limited(int rank) const {
+    const NetworkOptions& network = options.network;
+    const bool has_number =
+        network.mbit_s.size() <= 1 || rank < std::ssize(network.mbit_s);
+    return network.group_mbit_s > 0 || !has_number ||
+           of_worker(network.mbit_s, rank, 0) > 0;
+  }
+
+  // Virtual times must stay far from the largest number.
+  void bandwidth(const char* key, double mbit_s) const {
+    const double efficiency = options.network.efficiency;
+    refuse_if(
+        mbit_s > 0 && mbit_s * efficiency < kSlowest_mbit_s,
+        {key, "network.efficiency"},
+        "{} with network.efficiency = {}, expected at least {} Mbit/s, or "
+        "0 for no limit",
+        mbit_s, efficiency, kSlowest_mbit_s);
+  }
+
   void network() const {
     const NetworkOptions& network = options.network;
     by_worker("network.latency_us", network.latency_us.size());
     by_worker("network.mbit_s", network.mbit_s.size());
+    for (const double mbit_s : network.mbit_s)
+      bandwidth("network.mbit_s", mbit_s);
+    bandwidth("network.group_mbit_s", network.group_mbit_s);
+    bandwidth("network.uplink_mbit_s", network.uplink_mbit_s);
+    bandwidth("network.device_mbit_s", network.device_mbit_s);
     const int64_t workers = options.run.workers;
     refuse_if(workers > 0 && network.group > 0 && workers % network.group != 0,
               {"network.group", "run.workers"},
@@ -148,11 +175,18 @@ struct ConflictChecker {
     const std::vector<std::string>& texts = options.stragglers.episodes;
     const std::string mistake = episodes_mistake(texts, options.run.workers);
     refuse_if(!mistake.empty(), {key}, "{}", mistake);
-    if (!mistake.empty() || is_bandwidth_limited()) return;
+    if (!mistake.empty()) return;
     for (const std::string& text : texts) {
       Episode episode;
       parse_episode(text, episode);
-      refuse_if(episode.kind == Episode::Kind::kLink && episode.times > 1,
+      const bool is_limited =
+          episode.workers.empty()
+              ? is_bandwidth_limited()
+              : std::ranges::all_of(episode.workers, [this](int rank) {
+                  return is_bandwidth_limited(rank);
+                });
+      refuse_if(episode.kind == Episode::Kind::kLink && episode.times > 1 &&
+                    !is_limited,
                 {key},
                 "{}: divides a bandwidth that has no limit, expected "
                 "network.mbit_s > 0 or an added latency, as +30ms",

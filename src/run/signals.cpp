@@ -59,6 +59,25 @@ const char* name_of(StopRequest request) {
   CHECK(false);
 }
 
+namespace {
+
+void mask_signals(int how) {
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int number : {SIGTERM, SIGUSR1, SIGHUP}) sigaddset(&held, number);
+  pthread_sigmask(how, &held, nullptr);
+}
+
+}  // namespace
+
+void hold_signals() {
+  mask_signals(SIG_BLOCK);
+}
+
+void release_signals() {
+  mask_signals(SIG_UNBLOCK);
+}
+
 void install_signal_handlers() {
   struct sigaction action {};
   action.sa_handler = &on_signal;
@@ -70,6 +89,7 @@ void install_signal_handlers() {
     else
       sigaction(number, &action, nullptr);
   }
+  release_signals();
 }
 
 void answer_interrupts() {

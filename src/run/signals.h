@@ -17,6 +17,12 @@ enum class StopRequest : int {
 // a request that does not stop it.
 const char* name_of(StopRequest request);
 
+// Until install_signal_handlers() or release_signals(), SIGUSR1, SIGTERM and
+// SIGHUP wait: while MPI starts, its own handlers would lose them, or a crash
+// in one would end the process. Call before the process has threads.
+void hold_signals();
+// For a process that handles none.
+void release_signals();
 // Call after MPI_Init, because some MPI libraries install their own handlers. A
 // second SIGINT ends the process at once with exit code 130. SIGHUP stays
 // ignored if the process was started that way.

@@ -18,13 +18,20 @@ constexpr double kKillWait_s = 30;
 
 }  // namespace
 
-TimeLimit::TimeLimit(const Session& session, double limit_s) {
+// Each rank judges by its own steps, which may take longer than rank 0's.
+TimeLimit::TimeLimit(Session& session, double limit_s) {
   if (limit_s > 0) {
     end_s_ = session.started_s() + limit_s;
     description_ = fmt::format("run.time_limit_s ends this run in {}",
                                human_seconds(left_s()));
   }
-  if (session.rank() != 0 || slurm_job().empty()) return;
+  if (session.rank() == 0 && !slurm_job().empty()) ask_slurm(limit_s);
+  const std::string left = session.share(fmt::format("{}", left_s()));
+  end_s_ =
+      std::min(end_s_, monotonic_s() + parse_double(left).value_or(kNever));
+}
+
+void TimeLimit::ask_slurm(double limit_s) {
   const SlurmTimeLeft slurm = slurm_time_left();
   if (!slurm.seconds) {
     if (limit_s > 0) return;

@@ -13,9 +13,9 @@ namespace syncopate {
 class TimeLimit {
  public:
   // `limit_s` counts from the start of the process; 0 means no limit. Inside a
-  // job, rank 0 queries Slurm here, which may take 5 s. One object per process,
-  // shared by its workers.
-  TimeLimit(const Session& session, double limit_s);
+  // job, rank 0 queries Slurm here, which may take 5 s, and tells the others,
+  // so this is collective. One object per process, shared by its workers.
+  TimeLimit(Session& session, double limit_s);
 
   // Returns whether at most `needed_s` is left; under Slurm, time for the
   // launcher to end is deducted first.
@@ -37,6 +37,7 @@ class TimeLimit {
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
   double left_s() const;
+  void ask_slurm(double limit_s);
 
   double end_s_ = kNever;  // by monotonic_s()
   bool is_blind_ = false;  // in a job whose end is unknown

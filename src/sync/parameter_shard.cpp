@@ -57,6 +57,11 @@ void ParameterShard::copy(std::span<float> to, std::span<const float> from) {
                 *stream_);
 }
 
+int64_t ParameterShard::bytes() const {
+  return device_->total_bytes() - device_->free_bytes() +
+         std::ssize(lanes_) * wire_bytes(wire_, elems_);
+}
+
 void ParameterShard::visit_state(StateVisitor& visitor) {
   visit_number(visitor, Owner::kWorker, "updates", num_updates_);
   optimizer_->visit_state(visitor, Owner::kWorker);

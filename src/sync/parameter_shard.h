@@ -87,6 +87,8 @@ class ParameterShard {
   std::span<const float> statistics() const { return statistics_; }
   Optimizer& optimizer() { return *optimizer_; }
   int64_t num_updates() const { return num_updates_; }
+  // Memory, with a message of every worker. Known without values only.
+  int64_t bytes() const;
   // record notes pushes in `order`; replay applies pushes only in the given
   // order. Both must outlive their use.
   void record(std::vector<int64_t>* order) { record_ = order; }

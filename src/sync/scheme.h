@@ -218,6 +218,9 @@ class Scheme {
   // Here the worker's clock is at the end of its last step.
   virtual void visit_state(StateVisitor& visitor) = 0;
   virtual int64_t steps_done() const = 0;  // of this worker
+  // What this worker keeps outside its device's memory, as a parameter server
+  // does. Known in simulations only.
+  virtual int64_t server_bytes() const { return 0; }
   // The options by which the current steps are applied.
   virtual const OptimizerOptions& optimizer_options() const = 0;
   // As in Pace: steps until a requested stop takes effect.

@@ -67,6 +67,7 @@ class SyncSwitch final : public Scheme {
   const OptimizerOptions& optimizer_options() const override {
     return phase().optimizer;
   }
+  int64_t server_bytes() const override { return inner_->server_bytes(); }
   int64_t stop_lag() const override { return inner_->stop_lag(); }
   SyncTimes take_times() override;
   std::vector<SeriesInfo> series() const override;

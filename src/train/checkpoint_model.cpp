@@ -222,7 +222,9 @@ CheckpointModels load_models(const Engine& engine,
          "{}: has no {}, expected eval.model = average, rank0 or each",
          found.folder.string(),
          which == EvalChoice::kCentre ? "centre" : "moving average");
-  CheckpointModels all{found.folder.string(), {}, {}};
+  std::string files;
+  for (const CheckpointFile& file : found.files) files += file.digest;
+  CheckpointModels all{found.folder.string(), digest_of(files), {}, {}};
   const auto made = [&](const HostModel& values) {
     EvaluatedModel model(engine);
     model.parameters.assign(values.parameters);

@@ -75,7 +75,7 @@ void average_model(const FoundCheckpoint& found,
                    std::span<float> buffers);
 
 struct CheckpointModels {
-  std::string folder;
+  std::string folder, digest;  // of the checkpoint and of all its files
   // One for eval.model = average, rank0, centre and ema; each worker's for each
   // and each_and_average.
   std::vector<EvaluatedModel> models;

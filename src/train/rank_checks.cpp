@@ -27,9 +27,9 @@ constexpr const char* kData = "the digest of its data";
 
 const std::set<std::string>& may_differ() {
   static const std::set<std::string> keys = {
-      "run.directory", "run.threads",       "run.device",    "run.plans",
-      "data.path",     "data.vocabulary",   "model.weights", "compute.trace",
-      "asp.replay",    "checkpoint.resume",
+      "run.directory", "run.threads",   "run.device",
+      "run.plans",     "data.path",     "data.vocabulary",
+      "model.weights", "compute.trace", "asp.replay",
   };
   return keys;
 }
@@ -92,6 +92,18 @@ void check_same_input(Session& session, const Engine& engine) {
       fail(ExitCode::kBadInput,
            "{} has {}: all ranks must read the same input and data",
            place_of(session), what);
+  });
+}
+
+void check_same_checkpoint(Session& session,
+                           const std::string& folder,
+                           const std::string& digest) {
+  const std::string first = session.share(digest);
+  session.agree_on([&] {
+    if (digest != first)
+      fail(ExitCode::kBadInput,
+           "{}: {} has another checkpoint there than rank 0", folder,
+           place_of(session));
   });
 }
 

@@ -12,6 +12,11 @@ namespace syncopate {
 // input or data differ from rank 0's, and what differs. Paths may differ, and
 // so may what depends on a rank's host (threads, device).
 void check_same_input(Session& session, const Engine& engine);
+// Collective. Throws AgreedError(kBadInput) naming the rank unless all ranks
+// have read the same checkpoint, given by its folder and digest.
+void check_same_checkpoint(Session& session,
+                           const std::string& folder,
+                           const std::string& digest);
 
 // Collective, once rank 0 has acquired the directory. Throws
 // AgreedError(kCannotCreate), which names the lowest rank that does not see it

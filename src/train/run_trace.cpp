@@ -23,6 +23,7 @@ RunTrace::RunTrace(const Session& session,
       start_(start),
       steps_(*parse_trace_steps(engine.options.output.trace_steps)) {
   if (!is_on_ || session.size() > 1) return;
+  join_trace_parts(path_);  // of ranks that were killed
   trace_ = std::make_unique<Trace>(Trace::Setup{
       .path = path_,
       .steps = steps_,

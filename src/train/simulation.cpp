@@ -51,7 +51,8 @@ SimulatedWork simulate_worker(Engine& engine,
     // The last worker to come here sees what all have allocated.
     if (from == 0)
       account.state_bytes =
-          (free_bytes - engine.device->free_bytes()) / endpoint.size();
+          (free_bytes - engine.device->free_bytes()) / endpoint.size() +
+          step.scheme().server_bytes();
     take_steps(step, account);
     account.ended_at = endpoint.now();
     here = step.agree_on_progress(static_cast<int>(requested_stop()));

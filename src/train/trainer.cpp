@@ -137,7 +137,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
 
 // Collects the progress and requests of all workers before anything is
 // evaluated or saved, or the run ends. Messages at a boundary count in no row
-// and take no virtual time, so that an additional boundary changes no result.
+// and take no virtual time. (src/sync/README.md says what a boundary changes.)
 Trainer::Boundary Trainer::meet() {
   enter(Stage::kBoundary);
   tally_.uncounted([&] { scheme_.gather(); });

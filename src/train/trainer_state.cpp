@@ -62,9 +62,15 @@ std::optional<FoundCheckpoint> Trainer::find_checkpoint() {
   const fs::path own = directory_.checkpoints();
   try {
     auto found = agree_on_checkpoint(endpoint_, own, {});
-    if (!found && mode != "auto")
-      found = agree_on_checkpoint(endpoint_, own, checkpoint_folder(mode));
-    return found;
+    if (found || mode == "auto") return found;
+    // Where a rank was started elsewhere, the path may mean something else.
+    fs::path named;
+    Outcome outcome;
+    if (endpoint_.rank() == 0)
+      outcome = attempt([&] { named = checkpoint_folder(mode); });
+    tally_.uncounted([&] { outcome = share_outcome(endpoint_, outcome); });
+    outcome.rethrow_if_failed();
+    return agree_on_checkpoint(endpoint_, own, named);
   } catch (const Error& error) {
     throw AgreedError(error);  // found by all or by none
   }

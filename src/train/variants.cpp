@@ -41,6 +41,7 @@ void forgive_unused(ParsedInput& input, const std::vector<std::string>& own) {
         input.errors,
         [&](const std::string& error) { return error.starts_with(unused); });
     if (forgiven == 0) continue;
+    input.unused.push_back(name);
     const Key& key = *find_key(name);
     // A required text, such as data.path, has none; it keeps its value.
     parse_value(key, format_value(key, Options()), input.options);

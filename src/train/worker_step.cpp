@@ -326,8 +326,12 @@ void WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
                           cost_.sync.exposed_s);
   cost_.sync.add(in_next);
   // The first steps create plans and recordings; later ones do not.
+  const double step_s = monotonic_s() - begin_s;
   if (++steps_of_process_ > 3)
-    longest_s_ = std::max(longest_s_, monotonic_s() - begin_s);
+    longest_s_ = std::max(longest_s_, step_s);
+  else
+    shortest_first_s_ =
+        steps_of_process_ == 1 ? step_s : std::min(shortest_first_s_, step_s);
 }
 
 // --- a segment ---------------------------------------------------------------

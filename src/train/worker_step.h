@@ -135,7 +135,10 @@ class WorkerStep {
   Time ended_at() const { return ended_at_; }  // the last step, by now()
   // Between segments, where clocks are set back: ended_at(); now() under MPI.
   Time clock() const { return is_virtual_ ? ended_at_ : endpoint_.now(); }
-  double longest_s() const { return longest_s_; }  // wall; not the first steps
+  // In wall time; of the first steps, the shortest.
+  double longest_s() const {
+    return longest_s_ > 0 ? longest_s_ : shortest_first_s_;
+  }
 
   void set_batches_seen(int64_t batches) { batches_seen_ = batches; }
   // State of the scheme, the position in the data and the rate.
@@ -203,7 +206,7 @@ class WorkerStep {
   double rate_ = 0;
   Time ended_at_ = 0;
   Time virtual_before_mpi_s_ = 0;  // not virtual: what an earlier process took
-  double longest_s_ = 0;
+  double longest_s_ = 0, shortest_first_s_ = 0;
   int64_t steps_of_process_ = 0;
   int64_t paused_for_ = -1;  // its own count
   const double started_s_ = monotonic_s();

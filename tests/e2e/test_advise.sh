@@ -257,6 +257,21 @@ grep -q '^left out .*=parameter_server: .* would carry 299 gradients each way' o
   fail "$(grep left out)"
 grep -q '^left out .*=native: .* as fast as the ring$' out || fail "$(grep left out)"
 
+# The largest worker's memory: one server has values and momentum, and of each
+# worker a message and a backup.
+memory() { row "$1" | sed -n 's/^.* \([0-9.]* [kMG]*B\)  --sync.*/\1/p'; }
+advise "one server" --network.mbit_s=1000 --sync.scheme=asp --asp.servers=1 \
+  --asp.compensation=per_worker
+one=$(memory "--sync.scheme=asp")
+advise "a server each" --network.mbit_s=1000 --sync.scheme=asp
+[[ $one && $one != "$(memory "--sync.scheme=asp")" && $one != "$(memory "--sync.scheme=bsp")" ]] ||
+  fail "memory with one server: $one, with many: $(memory "--sync.scheme=asp")"
+
+# Among many workers with unlike links, a ring is followed for fewer steps.
+expect_code 0 "$SYNCOPATE" advise small.ini "${cluster[@]:1}" --run.workers=96 \
+  --data.samples=8192 --network.group=8 --network.mbit_s=1000 --network.group_mbit_s=10000
+grep -q '^simulated  56 to ' out || fail "islands: $(grep simulated out)"
+
 expect_code 64 "$SYNCOPATE" advise small.ini --run.workers=1
 expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --gain=0.5
 expect_code 64 "$SYNCOPATE" advise small.ini "${cluster[@]}" --steps=many
@@ -278,6 +293,21 @@ echo "keys of the input's own scheme keep no other scheme out"
 advise "easgd's centre" --network.mbit_s=100 --sync.scheme=easgd --eval.model=centre
 [[ $(row "--sync.scheme=bsp") && $(row "--sync.scheme=easgd") ]] ||
   fail "easgd's centre: $(cat out)"
+# What is advised runs once the keys that it names are gone.
+sed -e '/^\[sync\]/,/^\[/{/^scheme/d}' small.ini >own.ini
+cat >>own.ini <<'INI'
+[easgd]
+steps = 2
+INI
+expect_code 0 "$SYNCOPATE" advise own.ini "${cluster[@]}" --network.mbit_s=100000 \
+  --sync.scheme=easgd --eval.model=centre
+read -ra keys <<<"$(sed -n 's/^advice *//p' out)"
+[[ ${keys[*]} == *"--eval.model=average"* ]] || fail "the centre of bsp: ${keys[*]}"
+grep -q '^ *after removing what it does not use from the input: easgd.steps$' out ||
+  fail "does not say what to remove: $(cat out)"
+expect_code 65 "$SYNCOPATE" simulate own.ini "${cluster[@]}" "${keys[@]}"
+sed '/^steps = 2$/d; /^\[easgd\]/d' own.ini >removed.ini
+expect_code 0 "$SYNCOPATE" simulate removed.ini "${cluster[@]}" "${keys[@]}"
 advise "bf16" --network.mbit_s=20 --sync.wire=bf16
 for scheme in local_sgd ds_sync ef_sign_sgd choco; do
   [[ $(row "--sync.scheme=$scheme") ]] || fail "bf16, $scheme: $(cat out)"

@@ -54,6 +54,35 @@ stop_with TERM 75 mpi-term $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}"
 stop_with USR1 75 mpi-usr1 $(ranks 3) "$SYNCOPATE" train tiny.ini "${long[@]}"
 # shellcheck disable=SC2046
 stop_with INT 130 mpi-int $(ranks 2) "$SYNCOPATE" train tiny.ini "${long[@]}"
+# A signal that comes while MPI still starts, as rank 1 is late, is no other.
+cat >late.sh <<'END'
+sleep 2
+exec "$@"
+END
+for signal in USR1 HUP TERM; do
+  early=("$SYNCOPATE" train tiny.ini "${long[@]}" --run.name="early-$signal")
+  code=0
+  "$MPIEXEC" -bind-to none -n 1 "${early[@]}" : -n 1 bash late.sh "${early[@]}" \
+    >early.out 2>early.err &
+  pid=$!
+  sleep 1
+  pkill -"$signal" -f "^$SYNCOPATE .*run.name=early-$signal\$" || fail "early $signal: nobody is there"
+  wait "$pid" || code=$?
+  ((code == 75)) || fail "early $signal: exit $code: $(tail -n 2 early.out early.err)"
+  [[ $(ls "runs/early-$signal/checkpoints") == step-* ]] || fail "early $signal: no checkpoint"
+done
+
+# The end of a Slurm job, which rank 0 knows, while rank 1 takes much longer for a
+# step that nobody waits for.
+end=$(($(date +%s) + 16))
+# shellcheck disable=SC2046
+SLURM_JOB_ID=99 SLURM_JOB_END_TIME=$end expect_code 75 $(ranks 2) "$SYNCOPATE" train tiny.ini \
+  --run.name=job_end --run.steps=100000000 --schedule.horizon=100000000 --run.log_every=1000000 \
+  --eval.every=0 --checkpoint.every=0 --sync.scheme=asp --stragglers.delay_ms=3000 \
+  --stragglers.delay_workers=1
+(($(date +%s) < end)) || fail "the run ended $(($(date +%s) - end)) s after its job"
+grep -q 'may not be possible' err out && fail "the end of the job came too soon"
+
 # MPICH's launcher passes signals on and then mostly returns 0 (jobs/README.md).
 if "$MPIEXEC" --version 2>&1 | grep -q HYDRA; then
   for signal in INT TERM; do

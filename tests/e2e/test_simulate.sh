@@ -270,6 +270,23 @@ grep -q '^compute .* per step of a worker, then 0.02 s for the update$' out ||
   fail "update: $(cat out)"
 grep -q "mbit_s is not given: the workers' own links are not a limit" out ||
   fail "latency only: $(cat out)"
+expect_code 0 "$SYNCOPATE" simulate "$SOURCE_DIR/inputs/smoke.ini" --compute.step_s=0.01 \
+  --compute.update_s=0.02 --compute.speed=0.5 --run.workers=4 --network.group=2 --network.mbit_s=100
+grep -q '^compute .* per step of a worker, then 0.02 s for the update at speed 1$' out ||
+  fail "update of slow workers: $(cat out)"
+grep -q "group_mbit_s is not given: links within groups are not a limit" out ||
+  fail "islands without a bandwidth: $(cat out)"
+# A bandwidth that is hardly one, and an episode that would divide none.
+for keys in "--network.mbit_s=1e-308" "--network.mbit_s=100 --network.efficiency=1e-310" \
+  "--network.group=2 --network.uplink_mbit_s=1e-300"; do
+  # shellcheck disable=SC2086
+  expect_code 65 "$SYNCOPATE" simulate small.ini $keys
+  grep -q "^error: .*network[.].*expected at least 1e-06 Mbit/s, or 0" err || fail "$keys: $(cat err)"
+done
+unlimited=(--network.mbit_s=0,100,100,100,100)
+expect_code 65 "$SYNCOPATE" simulate small.ini "${unlimited[@]}" --stragglers.episodes=0:link:x4
+grep -q "0:link:x4: divides a bandwidth that has no limit" err || fail "$(cat err)"
+expect_code 0 "$SYNCOPATE" simulate small.ini "${unlimited[@]}" --stragglers.episodes=1:link:x4
 read -ra two <<<"$(ranks 2)"
 expect_code 64 "${two[@]}" "$SYNCOPATE" simulate small.ini
 grep -q "^error: simulate: " err || fail "$(cat err)"

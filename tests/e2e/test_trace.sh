@@ -139,6 +139,16 @@ check runs/killed/trace.json runs/killed/results.h5
 diff <(told runs/asp/trace.json) <(told runs/killed/trace.json) >/dev/null ||
   fail "a run that was killed and resumed has another trace"
 
+# Ranks that were killed, then one process, then ranks again.
+mixed=(--output.trace_steps=1:100 --run.steps=16)
+train_ranks 71 mixed "${mixed[@]}" --faults.kind=kill --faults.step=8 --faults.rank=1
+expect_code 0 "$SYNCOPATE" train ranks.ini --run.name=mixed --run.workers=2 \
+  --output.trace=on "${mixed[@]}" --run.stop_at=11
+train_ranks 0 mixed "${mixed[@]}"
+[[ -z $(find runs/mixed -name 'trace-*') ]] || fail "mixed: parts are left"
+steps=$(grep '"ph":"X"' runs/mixed/trace.json | grep -o '"step":[0-9]*' | sort -u | wc -l)
+((steps == 16)) || fail "mixed: the trace has $steps steps of 16"
+
 train_ranks 71 dead --faults.kind=kill --faults.step=8 --faults.rank=1
 for part in runs/dead/trace-rank-{0,1}.json; do
   python -m json.tool "$part" /dev/null || fail "$part is no JSON"

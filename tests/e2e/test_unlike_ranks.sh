@@ -28,6 +28,7 @@ unlike 65 'optimizer.lr = 0.2, rank 0 has 0.1' \
 unlike 65 'run.steps = 30, rank 0 has 20' -- --run.steps=30
 unlike 65 'sync.scheme = ds_sync, rank 0 has bsp' -- --sync.scheme=ds_sync
 unlike 65 'run.seed = 2, rank 0 has 1' -- --run.seed=2
+unlike 65 'checkpoint.resume = none, rank 0 has auto' -- --checkpoint.resume=none
 
 # The same input, but another file of data on one host.
 python - <<'PY' || exit 1
@@ -65,6 +66,48 @@ on_hosts 73 --run.name=apart
 grep -qE "^error: $scratch/host1/runs/apart: is not the folder .*: rank 1 on " err ||
   fail "two folders: $(cat err)"
 [[ ! -e host0/runs && ! -e host1/runs ]] || fail "a refused start left a folder"
+
+# It is, by another path: what one start saves, the next one finds.
+ln -s "$scratch/shared" host1/link
+for last in --run.stop_at=10 --run.steps=20; do
+  expect_code 0 timeout 60 "$MPIEXEC" -bind-to none \
+    -n 1 "$SYNCOPATE" train tiny.ini --run.name=paths --run.directory="$scratch/shared" "$last" : \
+    -n 1 "$SYNCOPATE" train tiny.ini --run.name=paths --run.directory="$scratch/host1/link" "$last"
+done
+grep -q 'resumed from .*step-00000010 ' out || fail "by two paths: $(cat out)"
+
+# A checkpoint whose path leads elsewhere on one rank, or to nothing there.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=first --run.directory=host0/runs
+mkdir -p host1/runs/first
+expect_code 66 timeout 60 "$MPIEXEC" -bind-to none \
+  -n 1 -wdir "$scratch/host0" "$SYNCOPATE" train "$scratch/tiny.ini" \
+  --run.directory="$scratch/shared" --run.name=second --checkpoint.resume=runs/first : \
+  -n 1 -wdir "$scratch/host1" "$SYNCOPATE" train "$scratch/tiny.ini" \
+  --run.directory="$scratch/shared" --run.name=second --checkpoint.resume=runs/first
+[[ $(grep -c '^error: ' err) == 1 ]] || fail "another path: not one line: $(cat err)"
+grep -q 'runs/first/checkpoints/step-00000020: no such checkpoint' err ||
+  fail "another path: $(cat err)"
+
+# Ranks share an evaluation, so they must have the same model and data.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=other --run.seed=2
+evaluate() { # evaluate PATTERN KEYS-OF-RANK-1
+  expect_code 65 "$MPIEXEC" -bind-to none \
+    -n 1 "$SYNCOPATE" evaluate tiny.ini --checkpoint=host0/runs/first : \
+    -n 1 "$SYNCOPATE" evaluate tiny.ini "${@:2}"
+  grep -qE "^error: .*$1" err || fail "evaluate ${*:2}: $(cat err)"
+}
+evaluate 'runs/other/.*: rank 1 on .* has another checkpoint there than rank 0' \
+  --checkpoint=runs/other
+evaluate 'rank 1 on .* has data.test_samples = 20, rank 0 has 40' \
+  --checkpoint=host0/runs/first --data.test_samples=20
+
+# One rank's environment is that rank's mistake.
+expect_code 64 "$MPIEXEC" -bind-to none \
+  -n 1 "$SYNCOPATE" train tiny.ini --run.name=interface : \
+  -n 1 -env SYNCOPATE_INTERFACE nope "$SYNCOPATE" train tiny.ini --run.name=interface
+grep -q '^error: rank 1: SYNCOPATE_INTERFACE=nope: no network interface' err ||
+  fail "an interface of rank 1: $(cat err)"
+rm -r runs
 
 # Rank 1 sees the folder, but may not write to it.
 if unshare --mount true 2>err; then

@@ -34,6 +34,10 @@ class InprocWorld : public World {
 
 }  // namespace
 
+bool has_alike_links(int workers, const NetworkCost& cost) {
+  return inproc::Network(workers, cost).alike_links().has_value();
+}
+
 std::unique_ptr<World> make_inproc_world(int workers, const NetworkCost& cost) {
   return std::make_unique<InprocWorld>(workers, cost);
 }

@@ -266,6 +266,7 @@ class ProcessSession : public MpiSession {
       const Doorbell bell = make_doorbell(local_size_ == size());
       own.card = bell.card;
       listener = bell.listener;
+      check_interface(own.card);
     } catch (const Error& error) {
       own.code = static_cast<int32_t>(error.code());
       std::strncpy(own.error.data(), error.what(), own.error.size() - 1);
@@ -278,7 +279,6 @@ class ProcessSession : public MpiSession {
       if (one.code != 0)
         fail(static_cast<ExitCode>(one.code), "rank {}: {}", cards.size(),
              one.error.data());
-      check_interface(one.card);
       cards.push_back(one.card);
     }
     operations().name_tags(&tags::name_of);
@@ -352,13 +352,14 @@ class ProcessSession : public MpiSession {
            count_in_environment("SYNCOPATE_RANKS_PER_HOST", local_size_);
   }
 
+  // Of this rank, whose environment may differ from the others'.
   static void check_interface(const RankCard& card) {
-    if (card.addresses[0] != 0) return;
     const char* const name = std::getenv("SYNCOPATE_INTERFACE");
-    fail(ExitCode::kUsage,
-         "SYNCOPATE_INTERFACE={}: no network interface of {} with an IPv4 "
-         "address",
-         name != nullptr ? name : "", card.host.data());
+    if (card.addresses[0] == 0)
+      fail(ExitCode::kUsage,
+           "SYNCOPATE_INTERFACE={}: no network interface of {} with an IPv4 "
+           "address",
+           name != nullptr ? name : "", card.host.data());
   }
 
   // A barrier that gives up only when no watchdog judges missing ranks.
