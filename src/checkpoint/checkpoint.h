@@ -83,9 +83,9 @@ std::optional<FoundCheckpoint> find_newest_checkpoint(
     const fs::path& directory);
 
 // Collective: rank 0 finds the checkpoint, to which each rank goes by its own
-// path of `directory`. With `exact`, on all ranks, it is rank 0's folder of that
-// name, without fallback. Every worker verifies what it will read. Errors and
-// warnings are the same on every rank.
+// path of `directory`. With `exact`, on all ranks, it is rank 0's folder of
+// that name, without fallback. Every worker verifies what it will read. Errors
+// and warnings are the same on every rank.
 std::optional<FoundCheckpoint> agree_on_checkpoint(
     Endpoint& endpoint,
     const fs::path& directory,

@@ -283,6 +283,7 @@ for keys in "--network.mbit_s=1e-308" "--network.mbit_s=100 --network.efficiency
   expect_code 65 "$SYNCOPATE" simulate small.ini $keys
   grep -q "^error: .*network[.].*expected at least 1e-06 Mbit/s, or 0" err || fail "$keys: $(cat err)"
 done
+# shellcheck disable=SC2054  # commas within a key's list
 unlimited=(--network.mbit_s=0,100,100,100,100)
 expect_code 65 "$SYNCOPATE" simulate small.ini "${unlimited[@]}" --stragglers.episodes=0:link:x4
 grep -q "0:link:x4: divides a bandwidth that has no limit" err || fail "$(cat err)"
