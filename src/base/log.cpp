@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,9 +30,18 @@ void Log::write_to_file(const std::string& line) {
   std::fflush(file_.get());
 }
 
+// A pipe that can be written to has room for a line.
+void Log::await_reader(int fd) const {
+  if (!while_paused_) return;
+  constexpr int kBetween_ms = 500;
+  pollfd output{fd, POLLOUT, 0};
+  while (::poll(&output, 1, kBetween_ms) == 0) while_paused_();
+}
+
 void Log::write(const std::string& text) {
   if (!enabled_) return;
   clear_progress();
+  await_reader(STDOUT_FILENO);
   std::fputs((text + "\n").c_str(), stdout);
   std::fflush(stdout);
   write_to_file(text + "\n");
@@ -40,6 +50,7 @@ void Log::write(const std::string& text) {
 void Log::warning(const std::string& text) {
   if (!enabled_) return;
   clear_progress();
+  await_reader(STDERR_FILENO);
   std::fputs(("warning: " + text + "\n").c_str(), stderr);
   write_to_file("warning: " + text + "\n");
 }

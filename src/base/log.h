@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,7 +17,10 @@ namespace syncopate {
 
 class Log {
  public:
-  explicit Log(bool enabled) : enabled_(enabled) {}
+  // `while_paused` is called now and then while a reader of standard output or
+  // of stderr makes this process wait, as Ctrl-S and a pager do.
+  explicit Log(bool enabled, std::function<void()> while_paused = {})
+      : enabled_(enabled), while_paused_(std::move(while_paused)) {}
 
   // Appends all lines, those before this call too, to `path`.
   void open(const fs::path& path);
@@ -38,9 +42,11 @@ class Log {
  private:
   void write(const std::string& text);
   void write_to_file(const std::string& line);
+  void await_reader(int fd) const;
   void clear_progress();
 
   bool enabled_;
+  std::function<void()> while_paused_;
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file_{nullptr, &std::fclose};
   std::string before_file_;  // lines written before open()
   size_t progress_width_ = 0;

@@ -41,7 +41,7 @@ Session::Session(int argc, char** argv)
     : started_s_(monotonic_s()),
       argv_(argv, argv + argc),
       mpi_(launched_by_mpi() ? make_mpi_session(&argc, &argv) : nullptr),
-      log_(!mpi_ || mpi_->rank() == 0) {
+      log_(!mpi_ || mpi_->rank() == 0, [] { activity().progress(); }) {
   // Makes writes beyond a file-size limit or to a closed pipe return an error.
   signal(SIGXFSZ, SIG_IGN);
   signal(SIGPIPE, SIG_IGN);
