@@ -97,7 +97,7 @@ def read_safetensors(path):
                 values = (values.astype(np.uint32) << 16).view(np.float32)
             return values.reshape(shape)
         return read
-    return {entry[0]: reader(*entry) for entry in entries if entry[1] in kinds}
+    return {entry[0]: reader(*entry) for entry in entries if str(entry[1]) in kinds}
 
 
 def read_torch(path):

@@ -15,6 +15,7 @@ ExitCode command_predict(Session& session, const CommandLine& line) {
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
                      Memory::kPlanned, saved_network(checkpoint));
     engine->problem->check_output(output);
+    check_creatable(output);
     const EvalChoice which = engine->options.eval.model;
     if (includes_each(which))
       fail(ExitCode::kUsage,

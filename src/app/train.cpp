@@ -114,12 +114,13 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
            engine.split.validation.size(),
            engine.problem->test_samples().samples,
            engine.problem->note(engine));
+  const std::string rate = engine.rate_text();
   log.line(
-      "plan      {} of {}, {} samples ({:.2f} epochs), scheme {}, lr {:.4g}",
+      "plan      {} of {}, {} samples ({:.2f} epochs), scheme {}{}",
       counted(engine.plan.stop_at, "step"), counted(engine.workers, "worker"),
       engine.samples_a_step,
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
-      options.sync.scheme, engine.scaled_lr(options, 0));
+      options.sync.scheme, rate.empty() ? "" : ", lr " + rate);
   if (engine.plans)
     log.line("plans     {}: {}", options.run.plans, engine.plans->describe());
   if (!engine.plan.limit.empty()) log.line("limit     {}", engine.plan.limit);

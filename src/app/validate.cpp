@@ -39,8 +39,10 @@ void print_plan(Log& log, const Engine& engine) {
   if (!plan.limit.empty()) log.line("limit     {}", plan.limit);
   if (const RunTarget target(engine); target)
     log.line("target    {}", target.description());
-  log.line("rate      {:.5g} after scaling, schedule {} over {:.0f} steps",
-           engine.scaled_lr(options, 0), options.schedule.kind, plan.horizon);
+  const std::string rate = engine.rate_text();
+  log.line("rate      {}schedule {} over {:.0f} steps",
+           rate.empty() ? "" : rate + " after scaling, ", options.schedule.kind,
+           plan.horizon);
   log.line(
       "memory    replica {}{} plus scheme state, activations "
       "{}, data {}",

@@ -76,6 +76,16 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   }
 }
 
+void check_creatable(const fs::path& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    fail(ExitCode::kCannotCreate, "{}: is a folder", path.string());
+  fs::path temporary = path;
+  temporary += ".tmp";
+  { const OutputFile file(temporary); }
+  fs::remove(temporary, ignored);
+}
+
 OutputFile::OutputFile(const fs::path& path, Begin begin)
     : path_(path.string()),
       fd_(::open(path.c_str(),

@@ -27,6 +27,10 @@ void link_durably(const fs::path& file, const fs::path& name);
 // an error removes.
 void write_file_atomically(const fs::path& path, std::string_view content);
 
+// Error(kCannotCreate) now rather than after hours if write_file_atomically
+// cannot create its file, or `path` is a folder.
+void check_creatable(const fs::path& path);
+
 // Does the same for a file that `write` creates at the path it is given and has
 // closed when it returns. Leaves nothing behind if `write` throws.
 template <typename Write>

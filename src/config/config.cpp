@@ -40,6 +40,11 @@ std::string use_of_length(const std::map<std::string, std::string>& values) {
     return "ds_sync.final_average changes the model after the last step";
   if (text("asp.record") == "yes")
     return "asp.record records the order of the whole run";
+  const std::string plateau = text("sync_switch.plateau");
+  if (!plateau.empty() && plateau != "none")
+    return "sync_switch.plateau leaves the first phase the run's whole length";
+  if (text("sync.scheme") == "esync")
+    return "sync.scheme = esync ends a round after the last step";
   return "";
 }
 

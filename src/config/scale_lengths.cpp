@@ -8,11 +8,9 @@
 namespace syncopate {
 
 void scale_lengths(Options& options, double factor) {
-  const auto scaled = [&](double steps) {
-    return steps > 0 ? std::max(1.0, std::round(steps * factor)) : steps;
-  };
+  // Not rounded: milestones that are a step apart must not meet.
   const auto scale = [&](Length& length) {
-    if (!length.in_epochs) length.value = scaled(length.value);
+    if (!length.in_epochs) length.value *= factor;
   };
   for (const Key& key : key_table()) {
     if (key.on_resume == OnResume::kMayChange) continue;
@@ -21,8 +19,10 @@ void scale_lengths(Options& options, double factor) {
     if (auto* const* all = std::get_if<std::vector<Length>*>(&target))
       for (Length& length : **all) scale(length);
   }
-  options.run.steps =
-      static_cast<int64_t>(scaled(static_cast<double>(options.run.steps)));
+  int64_t& steps = options.run.steps;
+  if (steps > 0)
+    steps =
+        std::max<int64_t>(1, std::llround(static_cast<double>(steps) * factor));
 }
 
 }  // namespace syncopate

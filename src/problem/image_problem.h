@@ -40,6 +40,10 @@ class ImageProblem final : public Problem {
   std::string digest() const override {
     return data_.train.digest + data_.test.digest;
   }
+  std::vector<std::string> class_names() const override {
+    return data_.train.class_names.empty() ? data_.test.class_names
+                                           : data_.train.class_names;
+  }
   int64_t memory_bytes() const override;
   // "normalization": the constants of data.normalize = auto.
   std::map<std::string, std::string> facts() const override;

@@ -72,6 +72,8 @@ class Problem {
   // Call after restore(). Says why the test set can hardly be what the model
   // was trained for; "" if nothing speaks against it.
   virtual std::string doubt() const { return ""; }
+  // By label; empty where the data have none.
+  virtual std::vector<std::string> class_names() const { return {}; }
   // Describes a sample, for the plan: "32 x 32 x 3, 10 classes".
   virtual std::string describe() const = 0;
   // Says where batches are made, for the log: "" or ", training set on the

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hdf5_file.h"
 #include "base/hdf5_foreign.h"
+#include "base/text.h"
 
 namespace syncopate {
 namespace {
@@ -142,7 +143,10 @@ void Results::summary(const std::string& name,
   summary_[name] = {value, unit, description};
 }
 
-void Results::ended(const std::string& how, const std::string& stopped_by) {
+void Results::ended(const std::string& how,
+                    const std::string& stopped_by,
+                    int64_t step) {
+  summary_text_["step"] = std::to_string(step);
   summary_text_["ended"] = how;
   summary_text_["stopped_by"] = stopped_by;
 }
@@ -244,9 +248,11 @@ RunOutcome read_outcome(const fs::path& path) {
     std::vector<int64_t> steps(
         static_cast<size_t>(file.dataset("train/step").elems()));
     file.read("train/step", std::span<int64_t>(steps));
-    if (!steps.empty()) outcome.step = steps.back();
+    if (!steps.empty()) outcome.step = outcome.ended_at = steps.back();
   }
   if (!file.has("summary")) return outcome;
+  if (const auto step = file.text_attribute("summary", "step"))
+    outcome.ended_at = parse_int(*step).value_or(outcome.step);
   outcome.ended =
       file.text_attribute("summary", "ended").value_or(outcome.ended);
   outcome.stopped_by =
@@ -278,7 +284,7 @@ std::string describe_run(const Hdf5Reader& file, const RunOutcome& outcome) {
           ? "simulation"
           : fmt::format("{} at step {}",
                         outcome.ended == "none" ? "not ended" : outcome.ended,
-                        outcome.step);
+                        outcome.ended_at);
   std::string text = fmt::format(
       "  {}: scheme {}, {}, workers {} ({})\n", state, fact("scheme"),
       fact("model"), file.int_attribute("provenance", "workers").value_or(0),

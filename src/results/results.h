@@ -71,9 +71,11 @@ class Results {
                double value,
                const std::string& unit,
                const std::string& description);
-  // Records how the run ended and, if it was stopped, by what: attributes
-  // "ended" ("finished", ...) and "stopped_by" of /summary.
-  void ended(const std::string& how, const std::string& stopped_by);
+  // Records how the run ended, if it was stopped, by what, and at which step:
+  // attributes "ended" ("finished", ...), "stopped_by" and "step" of /summary.
+  void ended(const std::string& how,
+             const std::string& stopped_by,
+             int64_t step);
 
   // Returns nullopt if it was not set.
   std::optional<int64_t> provenance_integer(const std::string& name) const;
@@ -114,10 +116,10 @@ class Results {
 };
 
 // For `status`: the last row's step and the attributes of Results::ended
-// ("none" if the run has not ended or was killed). Errors: as for
-// Results::resume.
+// ("none" if the run has not ended or was killed; `ended_at` is then the last
+// row's step, too). Errors: as for Results::resume.
 struct RunOutcome {
-  int64_t step = 0;
+  int64_t step = 0, ended_at = 0;
   std::string ended = "none", stopped_by = "none";
 };
 RunOutcome read_outcome(const fs::path& path);

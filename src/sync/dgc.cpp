@@ -202,6 +202,7 @@ Keys dgc_keys() {
 }
 
 std::optional<double> dgc_bytes(const TrafficPlan& plan) {
+  if (!plan.request.sync.dgc.warmup_ratios.empty()) return std::nullopt;
   return (plan.N - 1) * plan.message();
 }
 

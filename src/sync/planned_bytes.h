@@ -35,10 +35,10 @@ struct TrafficPlan {
 
 // Returns the payload bytes that a worker sends per step, averaged over the
 // workers and over a long run; `buffer_elems` are BatchNorm's running
-// statistics. For dgc: after its warm-up. nullopt if it depends on the course
-// of the run: esync's rounds, sync_switch's phases, local_sgd.start, and the
-// rows of embedding tables that bsp's batches touch (at most what dense tables
-// send, plus the counts of rows).
+// statistics. nullopt if it depends on the course of the run: esync's rounds,
+// sync_switch's phases, local_sgd.start, dgc.warmup_ratios, and the rows of
+// embedding tables that bsp's batches touch (at most what dense tables send,
+// plus the counts of rows).
 std::optional<double> planned_bytes(const SchemeRequest& request,
                                     int64_t buffer_elems);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "checkpoint/agreement.h"
 #include "config/keys.h"
 #include "train/export_model.h"
@@ -195,6 +196,20 @@ void check_samples(const Engine& engine,
             "model was trained on some of them",
             key, engine.input.resolved.at(key), folder,
             found.facts.input.at(key)));
+  for (const char* key : {"eval.model", "eval.batchnorm",
+                          "eval.recompute_batches", "eval.max_answer_length",
+                          "eval.n_best", "data.eval_resize", "data.lower_case"})
+    if (differs(key))
+      log.warning(fmt::format("{} is {}, in {} it was {}", key,
+                              engine.input.resolved.at(key), folder,
+                              found.facts.input.at(key)));
+  const auto classes = facts.find(kClassNamesFact);
+  const std::string names = join(engine.problem->class_names(), "\n");
+  if (!names.empty() && classes != facts.end() && classes->second != names)
+    fail(ExitCode::kBadInput,
+         "{}: trained on classes of other names, or in another order, than "
+         "those of {}",
+         folder, engine.problem->source());
   if (differs("data.normalize"))
     log.warning(fmt::format("data.normalize is {}, in {} it was {}",
                             engine.input.resolved.at("data.normalize"), folder,

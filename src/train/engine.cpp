@@ -11,6 +11,7 @@
 #include "config/world.h"
 #include "data/sampler.h"
 #include "sync/bucket.h"
+#include "sync/phases.h"
 #include "train/audit.h"
 #include "train/best_figure.h"
 #include "train/export_model.h"
@@ -141,6 +142,31 @@ double Engine::scaled_lr(const Options& of, int rank) const {
       of.optimizer,
       mean_samples() / static_cast<double>(options.data.accumulate), workers,
       neighbours);
+}
+
+std::string Engine::rate_text() const {
+  constexpr int kMostRanks = 1024;  // whose topologies are looked at
+  std::vector<double> rates;
+  const auto add = [&](const Options& of, double factor) {
+    if (of.schedule.kind == ScheduleKind::kOneCycle ||
+        of.schedule.kind == ScheduleKind::kFields)
+      return;
+    const bool differ = of.optimizer.lr_factor == "graph";
+    for (int rank = 0; rank < (differ ? std::min(workers, kMostRanks) : 1);
+         ++rank)
+      rates.push_back(factor * scaled_lr(of, rank));
+  };
+  for (const Options& phase : phases)
+    add(phase,
+        rate_factor(
+            options.sync.sync_switch.lr_rule,
+            scheme_info(phase.sync.scheme).averages_gradients ? workers : 0,
+            workers));
+  if (phases.empty()) add(options, 1);
+  if (rates.empty()) return "";
+  const auto [least, most] = std::ranges::minmax(rates);
+  return least < most ? fmt::format("{:.5g} to {:.5g}", least, most)
+                      : fmt::format("{:.5g}", most);
 }
 
 Schedule Engine::schedule_of(const Options& of, int rank) const {
@@ -328,6 +354,12 @@ std::unique_ptr<Engine> build(Session& session,
   plan_scheme(*engine);
   refuse_unknown_metrics(*engine);
   if (memory == Memory::kPlanned) {
+    // Which may be too small for BatchNorm.
+    const std::vector<double>& batches = options.data.batch_by_worker;
+    if (!batches.empty())
+      engine->model->plan(
+          *engine->context,
+          static_cast<int64_t>(*std::ranges::min_element(batches)), 1);
     plan_memory(session, *engine);
     start_team(engine->threads);
     engine->problem->prepare(*engine, ranks_a_gpu(session));

@@ -48,6 +48,9 @@ struct Engine : Setup {
   // The rate of a worker's first step after warm-up: optimizer.lr, scaled by
   // optimizer.lr_scale according to the mean batch and its neighbours.
   double scaled_lr(const Options& of, int rank) const;
+  // The highest rate of the run's schedule, for the log: "0.1", of unlike
+  // workers or phases "0.1 to 0.4", "" where the schedule has rates of its own.
+  std::string rate_text() const;
   double mean_samples() const;  // of a worker per step
   Schedule schedule_of(const Options& of, int rank) const;
   // The divisor of the sum of a worker's sample gradients.

@@ -17,6 +17,8 @@ inline constexpr const char* kSampleFact = "sample";
 std::string sample_fact(const SampleSpec& spec);
 // The number of classes of images, for data without a training set.
 inline constexpr const char* kClassesFact = "classes";
+// The names of the classes by label, one per line; absent where they have none.
+inline constexpr const char* kClassNamesFact = "class_names";
 
 // Writes the model of a checkpoint, without its data: the mean over the workers
 // (`replica` = "average"), worker K's own ("K"), easgd's centre ("centre"), or

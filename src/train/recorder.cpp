@@ -91,7 +91,7 @@ std::vector<double> Recorder::position_columns(const Position& at) const {
 size_t Recorder::num_figures() const {
   size_t figures = metrics_.size() + kNumFigures;
   for (const SeriesInfo& info : series_) figures += info.width;
-  return figures + (is_free_running_ ? 1 : 0);
+  return figures + (is_free_running_ ? kNumOwn : 0);
 }
 
 bool Recorder::is_row_over(int64_t worker_steps) const {
@@ -99,19 +99,19 @@ bool Recorder::is_row_over(int64_t worker_steps) const {
   return every > 0 && worker_steps >= (rows_closed_ + 1) * every;
 }
 
-void Recorder::close_rows(int64_t worker_steps, double rate) {
+void Recorder::close_rows(int64_t worker_steps, const LastStep& last) {
   while (is_row_over(worker_steps)) {
     ++rows_closed_;
     const int64_t step = rows_closed_ * engine_.plan.log_every;
-    close_row({step, step * endpoint_.size(), rate});
+    close_row({step, step * endpoint_.size(), last.rate}, last);
   }
 }
 
-void Recorder::close_last_row(const Position& at) {
-  if (at.worker_steps > last_row_ended_) close_row(at);
+void Recorder::close_last_row(const Position& at, const LastStep& last) {
+  if (at.worker_steps > last_row_ended_) close_row(at, last);
 }
 
-void Recorder::close_row(const Position& at) {
+void Recorder::close_row(const Position& at, const LastStep& last) {
   constexpr size_t kMostOpen = 4;  // rank 0 may be slow to receive
   while (endpoint_.rank() != 0 && open_rows_.size() >= kMostOpen) {
     endpoint_.join(open_rows_.front().task);
@@ -131,7 +131,9 @@ void Recorder::close_row(const Position& at) {
   const std::vector<double> series = scheme_.take_series();
   row.mine.insert(row.mine.end(), series.begin(), series.end());
   if (is_free_running_)
-    row.mine.push_back(static_cast<double>(scheme_.steps_done()));
+    row.mine.insert(row.mine.end(), {clock_.since_start_s(), last.rate,
+                                     static_cast<double>(last.worker_steps),
+                                     static_cast<double>(last.steps_done)});
   CHECK(row.mine.size() == num_figures());
   if (has_decay_term_)
     row.decay_term.emplace(*engine_.context, scheme_.optimizer_options(),
@@ -164,17 +166,37 @@ void Recorder::write_rows() {
   while (!open_rows_.empty() &&
          (is_alone || endpoint_.done(open_rows_.front().task))) {
     endpoint_.join(open_rows_.front().task);
-    if (results_) write(open_rows_.front());
+    if (results_) write(as_first_ended(open_rows_.front()));
     open_rows_.pop_front();
   }
 }
 
 void Recorder::write_all_rows() {
-  for (const OpenRow& row : open_rows_) {
+  for (OpenRow& row : open_rows_) {
     endpoint_.join(row.task);
-    if (results_) write(row);
+    if (results_) write(as_first_ended(row));
   }
   open_rows_.clear();
+}
+
+// Where each worker takes steps of its own, a row ends when the first of them
+// begins one beyond it, whichever that is, and the last step in it tells the
+// rate.
+Recorder::OpenRow& Recorder::as_first_ended(OpenRow& row) const {
+  if (!is_free_running_) return row;
+  const size_t first = num_figures() - kNumOwn;
+  const double earlier_s = clock_.now_s() - clock_.since_start_s();
+  double last = -1;
+  const auto look_at = [&](const std::vector<double>& worker) {
+    row.time_s = std::min(row.time_s, earlier_s + worker[first + kEnded]);
+    if (worker[first + kLastStep] <= last) return;
+    last = worker[first + kLastStep];
+    row.at.rate = worker[first + kRate];
+  };
+  row.time_s = earlier_s + row.mine[first + kEnded];
+  look_at(row.mine);
+  for (const std::vector<double>& other : row.others) look_at(other);
+  return row;
 }
 
 void Recorder::write(const OpenRow& row) {
@@ -309,7 +331,7 @@ void Recorder::finish(const Position& at,
     totals.samples_per_s = totals.samples / clock_.now_s();
   log_end(at, stopped_by == "none" ? how : how + " by " + stopped_by, by_worker,
           totals);
-  summarize(how, stopped_by, totals);
+  summarize(at, how, stopped_by, totals);
 }
 
 }  // namespace syncopate

@@ -18,6 +18,7 @@
 #include "train/decay_term.h"
 #include "train/engine.h"
 #include "train/evaluator.h"
+#include "train/last_step.h"
 #include "train/run_target.h"
 #include "train/speed_log.h"
 #include "train/tally.h"
@@ -63,12 +64,12 @@ class Recorder {
   // Whether this worker is past the end of the current row. Rows of /train,
   // /comm and /sync, and lines of the log, end at multiples of run.log_every.
   bool is_row_over(int64_t worker_steps) const;
-  // Sends the figures of the rows that ended by `worker_steps`. `rate` is that
-  // of this worker's last step.
-  void close_rows(int64_t worker_steps, double rate);
+  // Sends the figures of the rows that ended by `worker_steps`. `last` is this
+  // worker's last step.
+  void close_rows(int64_t worker_steps, const LastStep& last);
   // Called by all workers at a boundary: ends the last row here, unless nothing
   // was counted since the row before.
-  void close_last_row(const Position& at);
+  void close_last_row(const Position& at, const LastStep& last);
   // On rank 0: writes the rows for which all figures have arrived.
   // write_all_rows, called by all workers at a boundary, waits for all closed
   // rows.
@@ -135,9 +136,13 @@ class Recorder {
     kVirtual,
     kNumFigures
   };
+  // At the end, where workers take steps of their own: seconds since the start
+  // of the process, and LastStep.
+  enum Own { kEnded, kRate, kLastStep, kStepsDone, kNumOwn };
   void declare_tables();
   void declare_series();
-  void close_row(const Position& at);
+  void close_row(const Position& at, const LastStep& last);
+  OpenRow& as_first_ended(OpenRow& row) const;
   void write(const OpenRow& row);
   void write_series(const Position& at,
                     const std::vector<std::vector<double>>& by_worker);
@@ -174,7 +179,8 @@ class Recorder {
   void log_target(const Position& at);
   void summarize_target();
   void write_evaluation(const Position& at, const Evaluation& evaluation);
-  void summarize(const std::string& how,
+  void summarize(const Position& at,
+                 const std::string& how,
                  const std::string& stopped_by,
                  const Totals& totals);
 

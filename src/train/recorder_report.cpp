@@ -155,7 +155,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   const SpeedLog::Speed speed = speed_.end_row(at.step, row.time_s, samples);
   std::string by_worker;
   if (is_free_running_) {
-    double least = row.mine.back(), most = least;
+    double least = row.mine.back(), most = least;  // kStepsDone
     for (const std::vector<double>& other : row.others) {
       least = std::min(least, other.back());
       most = std::max(most, other.back());
@@ -317,10 +317,11 @@ void Recorder::log_end(const Position& at,
   log_target(at);
 }
 
-void Recorder::summarize(const std::string& how,
+void Recorder::summarize(const Position& at,
+                         const std::string& how,
                          const std::string& stopped_by,
                          const Totals& totals) {
-  results_->ended(how, stopped_by);
+  results_->ended(how, stopped_by, at.step);
   results_->summary("samples", totals.samples, "1", "samples seen in all");
   results_->summary("time_s", clock_.now_s(), "s", "wall time of training");
   results_->summary(

@@ -38,6 +38,16 @@ struct Lengths {
             key, format_length(all[i]), format_length(all[i - 1]),
             steps_per_epoch));
   }
+  void refuse_longer(const char* key,
+                     const Length& length,
+                     double horizon) const {
+    const double steps = length.steps(steps_per_epoch);
+    if (steps > horizon * (1 + 1e-9))
+      input.refuse(fmt::format(
+          "{}: is {}, which are {:g} steps, longer than the {:g} of the "
+          "schedule",
+          key, format_length(length), steps, horizon));
+  }
   // A length that was requested is at least one step, since 0 means never.
   int64_t period(const char* key, const Length& length) const {
     return length.value > 0 ? std::max<int64_t>(1, whole_steps(key, length))
@@ -79,6 +89,10 @@ RunPlan make_run_plan(const ParsedInput& input,
                      ? options.schedule.horizon.steps(per_epoch)
                      : static_cast<double>(plan.total_steps);
   lengths.refuse_unordered("schedule.milestones", options.schedule.milestones);
+  // A limit of time may come before the end of the warm-up.
+  if (run.virtual_limit_s == 0)
+    lengths.refuse_longer("schedule.warmup", options.schedule.warmup,
+                          plan.horizon);
   plan.log_every = lengths.period("run.log_every", run.log_every);
   plan.eval_every = lengths.period("eval.every", options.eval.every);
   plan.checkpoint_every =

@@ -83,12 +83,14 @@ void Trainer::record_found() {
 
 // Rows of the log make no worker wait: each worker closes a row when its own
 // next step lies beyond the row's end.
-void Trainer::close_rows(int64_t worker_steps) {
-  if (!recorder_.is_row_over(worker_steps)) return;
+void Trainer::close_rows(const StepPlan& next) {
+  if (!recorder_.is_row_over(next.worker_steps)) return;
   step_.read(WorkerStep::Numbers::kArrived);
   record_found();
   tally_.add_times(0, scheme_.take_times());
-  recorder_.close_rows(worker_steps, step_.rate());
+  LastStep last = step_.last_step();
+  if (!next.is_idle) --last.steps_done;  // the next one counts as done
+  recorder_.close_rows(next.worker_steps, last);
 }
 
 void Trainer::print_notes() {
@@ -107,7 +109,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
     const StepPlan plan = step_.next(stop);
     print_notes();
     if (plan.stop) break;
-    close_rows(plan.worker_steps);
+    close_rows(plan);
     {
       const AtStorage here;
       recorder_.write_rows();
@@ -227,8 +229,8 @@ bool Trainer::is_finished(const Position& at) const {
 
 // `is_last`: also the row that no step will complete.
 void Trainer::close_rows_at(const Position& at, bool is_last) {
-  recorder_.close_rows(at.worker_steps, step_.rate());
-  if (is_last) recorder_.close_last_row(at);
+  recorder_.close_rows(at.worker_steps, step_.last_step());
+  if (is_last) recorder_.close_last_row(at, step_.last_step());
   recorder_.write_all_rows();
 }
 

@@ -78,7 +78,7 @@ class Trainer {
   void record_found();
   void print_notes();
   StopRequest stop_request();
-  void close_rows(int64_t worker_steps);
+  void close_rows(const StepPlan& next);
   Boundary meet();
   Boundary finish();
   bool is_finished(const Position& at) const;

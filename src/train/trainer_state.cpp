@@ -28,6 +28,8 @@ std::map<std::string, std::string> Trainer::facts() const {
   facts[kSampleFact] = sample_fact(spec);
   if (const auto* image = std::get_if<ImageSpec>(&spec))
     facts[kClassesFact] = std::to_string(image->classes);
+  if (const auto names = engine_.problem->class_names(); !names.empty())
+    facts[kClassNamesFact] = join(names, "\n");
   facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
   if (engine_.length_workers != endpoint_.size())
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);

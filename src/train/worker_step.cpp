@@ -151,6 +151,7 @@ bool WorkerStep::pause() {
 StepCost WorkerStep::take(const StepPlan& plan) {
   enter(Stage::kStep, plan.step);
   plan_ = plan;
+  last_worker_steps_ = plan.worker_steps;
   engine_.steps_begun[endpoint_.rank()] = plan.step;
   update_average();
   const SyncTimes in_next = scheme_->take_times();

@@ -19,6 +19,7 @@
 #include "train/engine.h"
 #include "train/faults.h"
 #include "train/gradient_guard.h"
+#include "train/last_step.h"
 #include "train/stragglers.h"
 #include "watch/activity.h"
 
@@ -131,7 +132,10 @@ class WorkerStep {
   // run.on_nonfinite = skip.
   const std::optional<Divergence>& diverged() const { return diverged_; }
 
-  double rate() const { return rate_; }        // of the last step
+  double rate() const { return rate_; }  // of the last step
+  LastStep last_step() const {
+    return {rate_, last_worker_steps_, scheme_->steps_done()};
+  }
   Time ended_at() const { return ended_at_; }  // the last step, by now()
   // Between segments, where clocks are set back: ended_at(); now() under MPI.
   Time clock() const { return is_virtual_ ? ended_at_ : endpoint_.now(); }
@@ -176,7 +180,8 @@ class WorkerStep {
   std::vector<Phase> phases_;  // of sync_switch
   std::unique_ptr<Scheme> scheme_;
   std::optional<MovingAverage> average_;
-  int64_t average_due_ = 0;  // the step that it lacks; 0: none
+  int64_t last_worker_steps_ = -1;  // before the last step of this process
+  int64_t average_due_ = 0;         // the step that it lacks; 0: none
   Bucketer bucketer_;
   StepPlan plan_;                         // of the step that is taken
   const bool counts_rows_;                // in a simulation

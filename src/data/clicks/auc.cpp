@@ -92,7 +92,8 @@ void AucSum::add(std::vector<Entry> entries) {
 }
 
 double AucSum::value() const {
-  // 0 / 0 if either class is missing.
+  if (positive_ * below_ == 0)  // either class is missing
+    return std::numeric_limits<double>::quiet_NaN();
   return wins_ / (positive_ * below_);
 }
 

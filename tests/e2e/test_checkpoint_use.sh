@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# evaluate and predict say where they differ from what the run did, refuse classes
+# of other names, and find out early that a result cannot be written.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export OMP_NUM_THREADS=1
+python - <<'PY' || exit 1
+import h5py, numpy
+rng = numpy.random.default_rng(1)
+labels = rng.integers(0, 2, 64)
+images = (rng.integers(0, 128, (64, 4, 4, 1)) + 127 * labels[:, None, None, None]).astype("uint8")
+def write(name, names, labels, parts):
+    with h5py.File(name, "w") as file:
+        for part in parts:
+            file[f"{part}/images"], file[f"{part}/labels"] = images, labels
+        if names:
+            file.attrs["class_names"] = names
+write("both.h5", ["cat", "dog"], labels, ["train", "test"])
+write("same.h5", ["cat", "dog"], labels, ["test"])
+write("other.h5", ["dog", "cat"], 1 - labels, ["test"])
+write("unnamed.h5", [], labels, ["test"])
+PY
+cat >hdf5.ini <<'INI'
+[run]
+steps = 10
+threads = 1
+[model]
+family = logistic
+[data]
+kind = hdf5
+path = both.h5
+batch = 8
+[optimizer]
+lr = 0.01
+[eval]
+every = 0
+INI
+expect_code 0 "$SYNCOPATE" train hdf5.ini --run.name=pets
+for data in both same unnamed; do
+  expect_code 0 "$SYNCOPATE" evaluate hdf5.ini --checkpoint=runs/pets --data.path=$data.h5
+done
+for command in "evaluate " "predict --output=x.csv"; do
+  # shellcheck disable=SC2086
+  expect_code 65 "$SYNCOPATE" ${command/ / hdf5.ini } --checkpoint=runs/pets \
+    --data.path=other.h5
+  grep -q 'trained on classes of other names, or in another order' err ||
+    fail "$command: other classes: $(cat err)"
+done
+
+# Another model, or other statistics, than the run evaluated.
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=averaged --eval.model=ema --eval.ema_decay=0.9
+expect_code 0 "$SYNCOPATE" evaluate tiny.ini --checkpoint=runs/averaged
+grep -q '^warning: eval.model is .*, in runs/averaged/.* it was ema$' err || fail "ema: $(cat err)"
+expect_code 0 "$SYNCOPATE" evaluate tiny.ini --checkpoint=runs/averaged --eval.model=ema \
+  --eval.ema_decay=0.9
+[[ ! -s err ]] || fail "the run's own model: $(cat err)"
+expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=recomputed --eval.batchnorm=recomputed
+expect_code 0 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/recomputed --output=p.csv
+grep -q '^warning: eval.batchnorm is running, in runs/recomputed/.* it was recomputed$' err ||
+  fail "statistics: $(cat err)"
+
+# Before the work, and nothing is left.
+mkdir folder.csv
+expect_code 73 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/averaged --output=folder.csv
+grep -q '^error: folder.csv: is a folder$' err || fail "a folder: $(cat err)"
+expect_code 73 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/averaged --output=none/p.csv
+grep -q '^error: none/p.csv.tmp: create: No such file or directory$' err || fail "$(cat err)"
+[[ -z $(find . -name '*.tmp') ]] || fail "left: $(find . -name '*.tmp')"
+
+# A worker's batch is too small for BatchNorm, whatever the others have.
+expect_code 65 "$SYNCOPATE" train tiny.ini --data.height=4 --data.width=4 --run.name=small \
+  --run.workers=2 --data.batch_by_worker=1,15
+grep -q 'BatchNorm needs two values a channel' err || fail "a batch of 1: $(cat err)"
+finish

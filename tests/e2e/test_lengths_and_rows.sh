@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# Lengths that do not fit a run, or that it must not change; what rows and the end
+# of the results say where workers take steps of their own, or stop between rows.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+export OMP_NUM_THREADS=1
+
+cat >base.ini <<'INI'
+[run]
+steps = 12
+log_every = 1
+threads = 1
+[model]
+family = logistic
+[data]
+kind = synthetic_images
+batch = 4
+samples = 64
+test_samples = 32
+classes = 4
+height = 4
+width = 4
+[optimizer]
+lr = 0.1
+[eval]
+every = 5 steps
+batch = 16
+[checkpoint]
+every = 0
+INI
+train() { # train CODE NAME WORKERS KEYS...
+  expect_code "$1" "$SYNCOPATE" train base.ini --run.name="$2" --run.workers="$3" "${@:4}"
+}
+refused() { grep -q -- "$1" err || fail "not '$1': $(cat err)"; }
+
+# --- lengths --------------------------------------------------------------------
+for kind in constant cosine inverse_time "multistep --schedule.milestones=5"; do
+  # shellcheck disable=SC2086
+  train 65 warm 2 --schedule.kind=$kind --schedule.warmup=100
+  refused 'schedule.warmup: is 100 steps, longer than run.steps = 12 steps'
+done
+train 65 warm 2 --schedule.warmup='100 epochs'
+refused 'schedule.warmup: is 100 epochs, which are 800 steps, longer than the 12 of the schedule'
+train 0 warm 2 --schedule.warmup='1 epochs'
+
+# With four times the workers, milestones at steps 6 and 7 are 1.5 and 1.75.
+train 0 resized 2 --run.stop_at=4 --schedule.kind=multistep --schedule.milestones=6,7
+train 0 resized 8
+
+# What the first part did depends on its length.
+plateau=(--sync.scheme=sync_switch --sync_switch.order=10 --sync_switch.plateau=eval_loss
+  --sync_switch.patience=100)
+train 0 plateau 4 "${plateau[@]}" --run.steps=10
+train 65 plateau 4 "${plateau[@]}" --run.steps=20
+refused 'run.steps: was 10, now 20: .* sync_switch.plateau'
+train 0 rounds 4 --sync.scheme=esync --run.steps=10
+train 65 rounds 4 --sync.scheme=esync --run.steps=20
+refused 'run.steps: was 10, now 20: .* esync ends a round after the last step'
+
+# --- rows -----------------------------------------------------------------------
+# The first worker takes a tenth of the steps: neither rates nor times are its own.
+column() { python -c 'import h5py, sys
+print(*h5py.File(f"runs/{sys.argv[1]}/results.h5")["train/" + sys.argv[2]][()])' "$@"; }
+for world in process ranks; do
+  launch=() slow=(--run.workers=4 "--stragglers.factor=10,1,1,1")
+  if [[ $world == ranks ]]; then
+    read -ra launch <<<"$(ranks 2)"
+    slow=(--stragglers.delay_ms=300 --stragglers.delay_workers=0)
+  fi
+  expect_code 0 "${launch[@]}" "$SYNCOPATE" train base.ini --run.name="asp-$world" \
+    --sync.scheme=asp "${slow[@]}" --schedule.warmup='10 steps' --eval.every=0
+  python - "$(column "asp-$world" lr)" "$(column "asp-$world" time_s)" <<'PY' ||
+import sys
+rates, times = ([float(word) for word in text.split()] for text in sys.argv[1:])
+# The last step of row k is the last of N before N k: the schedule's at k - 1/N.
+assert all(abs(rate - min(0.1, 0.01 * (k + 1))) < 0.0051 and rate > 0.01 * k
+           for k, rate in enumerate(rates[:9])), rates
+assert all(a < b for a, b in zip(times, times[1:])), times
+assert times[8] < 0.25, times  # long before the slow worker's second step
+PY
+    fail "asp, $world: rates $(column "asp-$world" lr), times $(column "asp-$world" time_s)"
+done
+# Where none may be ahead, each has done as many steps as the row says.
+train 0 ssp 3 --sync.scheme=ssp --ssp.bound=0 --stragglers.factor=4,1,1 --eval.every=0
+for step in 1 11 12; do
+  grep -qE "^step +$step/12 \($step-$step\)" out || fail "step $step: $(grep '^step' out)"
+done
+
+# --- the end --------------------------------------------------------------------
+train 0 between 3 --run.stop_at=9 --run.log_every=1000
+expect_code 0 "$SYNCOPATE" inspect runs/between
+grep -q '^  stopped at step 9: ' out || fail "another end: $(sed -n 2p out)"
+finish
