@@ -121,6 +121,11 @@ void print_banner(Session& session, const Engine& engine, const World& world) {
       engine.samples_a_step,
       static_cast<double>(engine.plan.stop_at) / engine.plan.steps_per_epoch,
       options.sync.scheme, rate.empty() ? "" : ", lr " + rate);
+  if (const double warmup =
+          options.schedule.warmup.steps(engine.plan.steps_per_epoch);
+      warmup > static_cast<double>(engine.plan.total_steps))
+    log.line("note      the run ends within schedule.warmup, of {:g} steps",
+             warmup);
   if (engine.plans)
     log.line("plans     {}: {}", options.run.plans, engine.plans->describe());
   if (!engine.plan.limit.empty()) log.line("limit     {}", engine.plan.limit);

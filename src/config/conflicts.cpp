@@ -376,8 +376,10 @@ struct ConflictChecker {
     const auto compare = [&](const char* name, const Length& bound) {
       refuse_if(bound.value > 0 && bound.in_epochs == length.in_epochs &&
                     length.value > bound.value,
-                {key, name}, "is {}, longer than {} = {}",
-                format_length(length), name, format_length(bound));
+                {key, "schedule.horizon", "schedule.warmup", "run.epochs",
+                 "run.steps"},
+                "is {}, longer than {} = {}", format_length(length), name,
+                format_length(bound));
     };
     compare("schedule.horizon", horizon);
     if (horizon.value > 0) return;

@@ -24,12 +24,13 @@ void MovingAverage::start(std::span<const float> parameters,
 }
 
 void MovingAverage::update(int64_t steps_done,
+                           int64_t schedule_steps,
                            std::span<const float> parameters,
                            std::span<const float> buffers) {
   if (steps_done % every_ != 0) return;
-  // The step of the last update, counted from 0; -1: there was none.
-  const int64_t last = steps_done - every_ - 1;
-  if (static_cast<double>(last) < warmup_steps_)
+  // The schedule's step of the last update, counted from 0.
+  const int64_t last = schedule_steps - every_ - 1;
+  if (steps_done == every_ || static_cast<double>(last) < warmup_steps_)
     return start(parameters, buffers);
   const auto old = static_cast<float>(decay_);
   const auto young = static_cast<float>(1 - decay_);

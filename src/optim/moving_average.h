@@ -25,11 +25,13 @@ class MovingAverage {
 
   // Sets the average to a model's values.
   void start(std::span<const float> parameters, std::span<const float> buffers);
-  // Call after each step with the number of steps so far. At every `every`-th:
-  // average = decay * average + (1 - decay) * value; in the warm-up, and at the
-  // first update after it, average = value, as in torchvision's
-  // references/classification/train.py.
+  // Call after each step with the number of steps so far, by this worker's
+  // count and by the schedule's, in which the warm-up is. At every `every`-th
+  // of its own: average = decay * average + (1 - decay) * value; in the
+  // warm-up, and at the first update after it, average = value, as in
+  // torchvision's references/classification/train.py.
   void update(int64_t steps_done,
+              int64_t schedule_steps,
               std::span<const float> parameters,
               std::span<const float> buffers);
 

@@ -44,9 +44,9 @@ struct Lengths {
     const double steps = length.steps(steps_per_epoch);
     if (steps > horizon * (1 + 1e-9))
       input.refuse(fmt::format(
-          "{}: is {}, which are {:g} steps, longer than the {:g} of the "
-          "schedule",
-          key, format_length(length), steps, horizon));
+          "{}: is {}, longer than the schedule's {:g} steps, with {:g} steps "
+          "per epoch",
+          key, format_length(length), horizon, steps_per_epoch));
   }
   // A length that was requested is at least one step, since 0 means never.
   int64_t period(const char* key, const Length& length) const {
@@ -89,8 +89,8 @@ RunPlan make_run_plan(const ParsedInput& input,
                      ? options.schedule.horizon.steps(per_epoch)
                      : static_cast<double>(plan.total_steps);
   lengths.refuse_unordered("schedule.milestones", options.schedule.milestones);
-  // A limit of time may come before the end of the warm-up.
-  if (run.virtual_limit_s == 0)
+  // Without a horizon, a short run of a long recipe is valid.
+  if (input.resolved.contains("schedule.horizon") && run.virtual_limit_s == 0)
     lengths.refuse_longer("schedule.warmup", options.schedule.warmup,
                           plan.horizon);
   plan.log_every = lengths.period("run.log_every", run.log_every);

@@ -186,6 +186,7 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   }
   scheme_->end_step(plan);
   average_due_ = scheme_->steps_done();
+  average_schedule_steps_ = plan.worker_steps / endpoint_.size() + 1;
   update_average();
   if (listener_ != nullptr) listener_->step_ends();
 
@@ -199,7 +200,8 @@ StepCost WorkerStep::take(const StepPlan& plan) {
 
 void WorkerStep::update_average() {
   if (!average_ || average_due_ == 0 || scheme_->is_pulling()) return;
-  average_->update(average_due_, replica_.parameters, replica_.buffers);
+  average_->update(average_due_, average_schedule_steps_, replica_.parameters,
+                   replica_.buffers);
   average_due_ = 0;
 }
 
@@ -350,6 +352,9 @@ void WorkerStep::meet_at(Time earliest) {
 }
 
 void WorkerStep::begin(const Segment& segment) {
+  // What the last segment left to do is done as after a resume.
+  if (average_due_ != 0)
+    average_schedule_steps_ = segment.from / endpoint_.size();
   scheme_->begin(segment);
   endpoint_.set_clock(ended_at_);
   // A pause before the boundary counts for nothing if it has set clocks back.

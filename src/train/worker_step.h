@@ -181,7 +181,9 @@ class WorkerStep {
   std::unique_ptr<Scheme> scheme_;
   std::optional<MovingAverage> average_;
   int64_t last_worker_steps_ = -1;  // before the last step of this process
-  int64_t average_due_ = 0;         // the step that it lacks; 0: none
+  // The step that it lacks, by this worker's count (0: none) and the
+  // schedule's.
+  int64_t average_due_ = 0, average_schedule_steps_ = 0;
   Bucketer bucketer_;
   StepPlan plan_;                         // of the step that is taken
   const bool counts_rows_;                // in a simulation

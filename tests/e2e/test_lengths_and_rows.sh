@@ -34,14 +34,18 @@ train() { # train CODE NAME WORKERS KEYS...
 refused() { grep -q -- "$1" err || fail "not '$1': $(cat err)"; }
 
 # --- lengths --------------------------------------------------------------------
-for kind in constant cosine inverse_time "multistep --schedule.milestones=5"; do
+train 65 warm 2 --schedule.kind=cosine --schedule.warmup=100
+refused 'schedule.warmup: is 100 steps, longer than run.steps = 12 steps'
+train 65 warm 2 --schedule.kind=cosine --schedule.warmup='100 epochs'
+refused "schedule.warmup: is 100 epochs, longer than the schedule's 12 steps, with 8 steps per epoch"
+train 0 warm 2 --schedule.kind=cosine --schedule.warmup='1 epochs'
+grep -q 'ends within' out && fail "a warm-up of 8 steps: $(cat out)"
+# Without a horizon, a short run of a long recipe is valid, and says what it is.
+for kind in constant inverse_time "multistep --schedule.milestones=5"; do
   # shellcheck disable=SC2086
-  train 65 warm 2 --schedule.kind=$kind --schedule.warmup=100
-  refused 'schedule.warmup: is 100 steps, longer than run.steps = 12 steps'
+  train 0 "short-${kind%% *}" 2 --schedule.kind=$kind --schedule.warmup=100
+  grep -q '^note  *the run ends within schedule.warmup, of 100 steps$' out || fail "$kind: $(cat out)"
 done
-train 65 warm 2 --schedule.warmup='100 epochs'
-refused 'schedule.warmup: is 100 epochs, which are 800 steps, longer than the 12 of the schedule'
-train 0 warm 2 --schedule.warmup='1 epochs'
 
 # With four times the workers, milestones at steps 6 and 7 are 1.5 and 1.75.
 train 0 resized 2 --run.stop_at=4 --schedule.kind=multistep --schedule.milestones=6,7

@@ -194,7 +194,8 @@ TEST(Resume, LengthThatASchemeDependsOn) {
   expect(divided, "sync_switch.fractions divides the run's length into phases");
   Lines plateau = phases;
   plateau.push_back("--sync_switch.plateau=eval_loss");
-  expect(plateau, "");
+  expect(plateau,
+         "sync_switch.plateau leaves the first phase the run's whole length");
   Lines scheduled = plateau;
   scheduled.push_back("--sync_switch.overrides=2:schedule.kind=cosine");
   expect(scheduled,
@@ -202,6 +203,8 @@ TEST(Resume, LengthThatASchemeDependsOn) {
   expect({"--sync.scheme=ds_sync"}, "");
   expect({"--sync.scheme=ds_sync", "--ds_sync.final_average=yes"},
          "ds_sync.final_average changes the model after the last step");
+  expect({"--sync.scheme=esync"},
+         "sync.scheme = esync ends a round after the last step");
   expect({"--sync.scheme=asp"}, "");
   expect({"--sync.scheme=asp", "--asp.record=yes"},
          "asp.record records the order of the whole run");

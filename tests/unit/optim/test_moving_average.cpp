@@ -20,7 +20,7 @@ TEST(MovingAverage, FollowsTheRecurrenceAtEveryThirdStep) {
   for (int step = 1; step <= 12; ++step) {
     x = {static_cast<float>(step), static_cast<float>(-step * step)};
     statistic = {0.5f * static_cast<float>(step)};
-    average.update(step, x, statistic);
+    average.update(step, step, x, statistic);
     const double now[] = {x[0], x[1], statistic[0]};
     for (int i = 0; i < 3; ++i) {
       if (step == 3) expected[i] = now[i];
@@ -46,7 +46,7 @@ TEST(MovingAverage, CopiesTheModelUntilTheWarmupIsOver) {
     std::vector<float> after;
     for (int step = 1; step <= 10; ++step) {
       const float x[] = {static_cast<float>(step * step)};
-      average.update(step, x, {});
+      average.update(step, step, x, {});
       if (step % 2 == 0)
         after.push_back(std::span<const float>(average.parameters())[0]);
     }
@@ -59,6 +59,27 @@ TEST(MovingAverage, CopiesTheModelUntilTheWarmupIsOver) {
   EXPECT_EQ(averages(3), (Values{4, 16, 21, 31.75, 48.8125}));
   EXPECT_EQ(averages(4), (Values{4, 16, 36, 43, 57.25}));
   EXPECT_EQ(averages(100), (Values{4, 16, 36, 64, 100}));
+}
+
+// A worker that takes one step in three of the schedule's leaves a warm-up of
+// four steps with its second step.
+TEST(MovingAverage, CountsTheWarmupInStepsOfTheSchedule) {
+  const auto device = make_cpu_device();
+  const auto stream = device->make_stream();
+  Context context(*device, *stream, 1);
+  MovingAverage average(context, 1, 0, 0.75, 1, 4);
+  std::vector<float> after;
+  for (int step = 1; step <= 4; ++step) {
+    const float x[] = {static_cast<float>(step * step)};
+    average.update(step, 3 * step, x, {});
+    after.push_back(std::span<const float>(average.parameters())[0]);
+  }
+  EXPECT_EQ(after, (std::vector<float>{1, 1.75, 3.5625, 6.671875}));
+  // The first update is a copy, whatever the schedule says.
+  MovingAverage late(context, 1, 0, 0.75, 1, 0);
+  const float x[] = {5};
+  late.update(1, 9, x, {});
+  EXPECT_EQ(std::span<const float>(late.parameters())[0], 5);
 }
 
 }  // namespace
