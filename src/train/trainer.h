@@ -113,7 +113,8 @@ class Trainer {
   Scheme& scheme_;  // of step_
   Tally tally_;
   Recorder recorder_;
-  BestFigure best_figure_;                      // the same on all ranks
+  BestFigure best_figure_;  // the same on all ranks
+  int64_t best_since_ = 0;  // the step whose resume switched it on; 0: always
   double checkpoint_s_ = 0, evaluation_s_ = 0;  // the longest so far
   std::string target_was_reached_;  // of the checkpoint: it was, with what
   bool lacks_end_ = false;          // lacks_end() of the checkpoint

@@ -290,7 +290,10 @@ void Trainer::resume_best(const CheckpointFacts& facts) {
       if (!stated.empty()) break;
     }
   tally_.uncounted([&] { stated = share_text(endpoint_, stated); });
-  if (!stated.empty()) best_figure_.resume({{kBestFigure, stated}});
+  if (!stated.empty())
+    best_figure_.resume({{kBestFigure, stated}});
+  else if (results_ && results_->table("eval").rows() > 0)
+    best_since_ = facts.worker_steps / endpoint_.size();
 }
 
 // What a kill has left while older checkpoints were removed. Nothing is removed
@@ -369,8 +372,10 @@ void Trainer::save(const Position& at) {
 void Trainer::save_best(const Position& at) {
   const fs::path folder = write_checkpoint(at, directory_.best(), 1);
   if (results_)
-    session_.log().line("checkpoint committed: {}, {} is the best so far",
-                        folder.string(), best_figure_.text());
+    session_.log().line(
+        "checkpoint committed: {}, {} is the best {}", folder.string(),
+        best_figure_.text(),
+        best_since_ > 0 ? fmt::format("since step {}", best_since_) : "so far");
 }
 
 // Collective. Returns the committed folder.

@@ -81,4 +81,9 @@ grep -q 'step 20,' "$scratch/out" || fail "a run's newest is not its model"
 train_three 65 process no "${best[@]:1}" --checkpoint.best=los
 grep -q 'which are loss, accuracy (did you mean loss?)' "$scratch/err" ||
   fail "the figures are not named"
+# Switched on by a resume, it knows nothing of the evaluations before.
+expect_code 0 "$SYNCOPATE" train tiny.ini "${best[@]:1}" --run.name=late --run.stop_at=12
+expect_code 0 "$SYNCOPATE" train tiny.ini "${best[@]}" --run.name=late
+grep -q "best/step-.*, loss .* is the best since step 12$" out ||
+  fail "the best of what: $(grep best/ out)"
 finish
