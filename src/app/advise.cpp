@@ -111,7 +111,8 @@ const Prediction& recommended(const std::vector<Prediction>& by_speed,
   return *first;
 }
 
-// With its keys on a command line, the rest of the input must go with it.
+// The keys to copy, and those that the input must lose because a run with these
+// would refuse them.
 void print_variant(Log& log, const Prediction& advised) {
   log.line("advice     {}", advised.variant.text());
   if (!advised.unused.empty())

@@ -154,11 +154,7 @@ int64_t Predictor::steps_of(const Engine& engine) const {
                                 kMostWorkerSteps / static_cast<double>(N))));
   int64_t messages = 0;  // per step of all workers, about
   if (engine.sends_rows() || sends_to_all(sync, N)) messages = N * N;
-  // Around a ring of unlike links, which are followed message by message.
-  if (scheme_info(sync.scheme).reduces_ranges &&
-      sync.collective == CollectiveAlgorithm::kRing &&
-      !has_alike_links(engine.workers, network_cost_of(engine)))
-    messages = 2 * N * N;
+  if (follows_rings(engine)) messages = 2 * N * N;
   if (settings_.may_differ && messages > 0)
     steps = std::clamp<int64_t>(kMostMessages / messages, 1, steps);
   if (messages > kMostMessagesOfAStep)

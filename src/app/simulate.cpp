@@ -220,10 +220,7 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
         "and each of these messages is simulated; sync.tables = dense is "
         "faster to simulate");
   const double N = engine->workers;
-  if (N > ModelledSums::kExactWorld &&
-      scheme_info(engine->options.sync.scheme).reduces_ranges &&
-      engine->options.sync.collective == CollectiveAlgorithm::kRing &&
-      !has_alike_links(engine->workers, network_cost_of(*engine)))
+  if (N > ModelledSums::kExactWorld && follows_rings(*engine))
     session.log().warning(fmt::format(
         "the links are unlike, so each of a ring's {:.2g} messages is "
         "simulated; sync.collective = butterfly or hierarchical has fewer",

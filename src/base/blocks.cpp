@@ -9,6 +9,8 @@ namespace syncopate {
 void* allocate_block(size_t bytes, size_t alignment) {
   constexpr size_t kHugePage = size_t{2} << 20;
   const bool is_large = bytes >= 4 * kHugePage;
+  if (!is_large && alignment <= alignof(std::max_align_t))
+    return std::malloc(std::max<size_t>(bytes, 1));
   alignment = std::max(is_large ? kHugePage : alignment, sizeof(void*));
   void* memory = nullptr;
   if (posix_memalign(&memory, alignment, std::max<size_t>(bytes, 1)) != 0)

@@ -13,7 +13,7 @@ namespace syncopate {
 // Returns memory that std::free releases, or nullptr if there is none. From 8
 // MiB on it is aligned to huge pages, and the system is asked for them: a block
 // that is touched for the first time then faults once for 2 MiB instead of once
-// for 4 KiB, which for a message costs as much as sending it.
+// for 4 KiB (tests/bench/README.md has what this is worth for messages).
 void* allocate_block(size_t bytes, size_t alignment);
 
 // For a std::vector of such a block. Elements without a value, as after

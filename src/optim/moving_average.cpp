@@ -28,7 +28,8 @@ void MovingAverage::update(int64_t steps_done,
                            std::span<const float> parameters,
                            std::span<const float> buffers) {
   if (steps_done % every_ != 0) return;
-  // The schedule's step of the last update, counted from 0.
+  // The schedule's step of the last update, counted from 0, had this worker
+  // taken all steps since.
   const int64_t last = schedule_steps - every_ - 1;
   if (steps_done == every_ || static_cast<double>(last) < warmup_steps_)
     return start(parameters, buffers);

@@ -41,6 +41,13 @@ void on_signal(int number) {
   }
 }
 
+void mask_signals(int how) {
+  sigset_t held;
+  sigemptyset(&held);
+  for (const int number : {SIGTERM, SIGUSR1, SIGHUP}) sigaddset(&held, number);
+  pthread_sigmask(how, &held, nullptr);
+}
+
 }  // namespace
 
 const char* name_of(StopRequest request) {
@@ -58,17 +65,6 @@ const char* name_of(StopRequest request) {
   }
   CHECK(false);
 }
-
-namespace {
-
-void mask_signals(int how) {
-  sigset_t held;
-  sigemptyset(&held);
-  for (const int number : {SIGTERM, SIGUSR1, SIGHUP}) sigaddset(&held, number);
-  pthread_sigmask(how, &held, nullptr);
-}
-
-}  // namespace
 
 void hold_signals() {
   mask_signals(SIG_BLOCK);

@@ -18,8 +18,8 @@ enum class StopRequest : int {
 const char* name_of(StopRequest request);
 
 // Until install_signal_handlers() or release_signals(), SIGUSR1, SIGTERM and
-// SIGHUP wait: while MPI starts, its own handlers would lose them, or a crash
-// in one would end the process. Call before the process has threads.
+// SIGHUP wait. While MPI starts, its handlers would get them: some were lost,
+// and others ended the process. Call before the process has threads.
 void hold_signals();
 // For a process that handles none.
 void release_signals();

@@ -196,9 +196,10 @@ void check_samples(const Engine& engine,
             "model was trained on some of them",
             key, engine.input.resolved.at(key), folder,
             found.facts.input.at(key)));
-  for (const char* key : {"eval.model", "eval.batchnorm",
-                          "eval.recompute_batches", "eval.max_answer_length",
-                          "eval.n_best", "data.eval_resize", "data.lower_case"})
+  for (const char* key :
+       {"eval.model", "eval.batchnorm", "eval.recompute_batches",
+        "eval.max_answer_length", "eval.n_best", "data.eval_resize",
+        "data.lower_case", "data.normalize"})
     if (differs(key))
       log.warning(fmt::format("{} is {}, in {} it was {}", key,
                               engine.input.resolved.at(key), folder,
@@ -210,10 +211,6 @@ void check_samples(const Engine& engine,
          "{}: trained on classes of other names, or in another order, than "
          "those of {}",
          folder, engine.problem->source());
-  if (differs("data.normalize"))
-    log.warning(fmt::format("data.normalize is {}, in {} it was {}",
-                            engine.input.resolved.at("data.normalize"), folder,
-                            found.facts.input.at("data.normalize")));
 }
 
 }  // namespace

@@ -84,12 +84,13 @@ struct CheckpointModels {
 
 // `path` is as for find_model. Parameters and running statistics
 // are those that all workers share, or else averaged, rank 0's or each worker's
-// own; for centre, easgd's centre and averaged
-// statistics; for ema, the workers' moving averages, averaged. Statistics are
-// recomputed if eval.batchnorm says so. Warns if the checkpoint was trained on
-// other data or on images of another size. Throws Error(kBadInput) if it is
-// damaged, of another network or has no centre or moving average,
-// Error(kInputMissing) if there is none.
+// own; for centre, easgd's centre and averaged statistics; for ema, the
+// workers' moving averages, averaged. Statistics are recomputed if
+// eval.batchnorm says so. Warns if the checkpoint was trained on other data or
+// on images of another size, or if its run evaluated otherwise. Throws
+// Error(kBadInput) if its classes had other names, or if it is damaged, of
+// another network or has no centre or moving average, Error(kInputMissing) if
+// there is none.
 CheckpointModels load_models(const Engine& engine,
                              const std::string& path,
                              Log& log);

@@ -107,6 +107,13 @@ void check_simulation(const Engine& engine) {
     input.refuse("faults.kind: has no meaning for a simulation, expected none");
 }
 
+bool follows_rings(const Engine& engine) {
+  const SyncOptions& sync = engine.options.sync;
+  return scheme_info(sync.scheme).reduces_ranges &&
+         sync.collective == CollectiveAlgorithm::kRing &&
+         !has_alike_links(engine.workers, network_cost_of(engine));
+}
+
 std::vector<SimulatedWork> simulate(Engine& engine,
                                     Fidelity fidelity,
                                     RunTrace* trace) {

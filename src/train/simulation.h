@@ -49,6 +49,10 @@ enum class Fidelity : uint8_t {
   kExact,
 };
 
+// Whether the scheme sums around rings of unlike links, of which each message
+// is simulated: about 2 N^2 of them among N workers.
+bool follows_rings(const Engine& engine);
+
 // Takes the steps of the engine's plan with all workers in this process and
 // returns what each has done. The engine must have been built with
 // Memory::kNone. `trace` may be null.

@@ -69,7 +69,7 @@ for world in process ranks; do
   launch=() slow=(--run.workers=4 "--stragglers.factor=10,1,1,1")
   if [[ $world == ranks ]]; then
     read -ra launch <<<"$(ranks 2)"
-    slow=(--stragglers.delay_ms=300 --stragglers.delay_workers=0)
+    slow=(--stragglers.delay_ms=1000 --stragglers.delay_workers=0)
   fi
   expect_code 0 "${launch[@]}" "$SYNCOPATE" train base.ini --run.name="asp-$world" \
     --sync.scheme=asp "${slow[@]}" --schedule.warmup='10 steps' --eval.every=0
@@ -80,7 +80,7 @@ rates, times = ([float(word) for word in text.split()] for text in sys.argv[1:])
 assert all(abs(rate - min(0.1, 0.01 * (k + 1))) < 0.0051 and rate > 0.01 * k
            for k, rate in enumerate(rates[:9])), rates
 assert all(a < b for a, b in zip(times, times[1:])), times
-assert times[8] < 0.25, times  # long before the slow worker's second step
+assert times[8] < 0.83, times  # long before the slow worker's second step
 PY
     fail "asp, $world: rates $(column "asp-$world" lr), times $(column "asp-$world" time_s)"
 done

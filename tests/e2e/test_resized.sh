@@ -221,20 +221,8 @@ expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=warm --run.workers=2 --data
 grep -q "resumed from runs/warm" runs/warm/log.txt || fail "the warm run did not go on"
 # Other data make it a new run too, which takes the network alone: neither the
 # rate nor the lengths of the other run.
-python - <<'PY'
-import os, struct
-import numpy
-for seed, folder in enumerate(("first", "second")):
-    os.mkdir(folder)
-    draw = numpy.random.default_rng(seed)
-    for name, count in (("train", 192), ("t10k", 40)):
-        with open(f"{folder}/{name}-images-idx3-ubyte", "wb") as file:
-            file.write(struct.pack(">IIII", 2051, count, 6, 6))
-            file.write(draw.integers(0, 256, count * 36, numpy.uint8).tobytes())
-        with open(f"{folder}/{name}-labels-idx1-ubyte", "wb") as file:
-            file.write(struct.pack(">II", 2049, count))
-            file.write(bytes(i % 4 for i in range(count)))
-PY
+python "$here/make_idx.py" first 0 192 40
+python "$here/make_idx.py" second 1 192 40
 sed -e 's/synthetic_images/idx/' -e '/samples = /d' -e '/^classes = /d' \
   -e '/^channels = /d' -e '/^height = /d' -e '/^width = /d' tiny.ini >idx.ini
 expect_code 0 "$SYNCOPATE" train idx.ini --run.name=on-first --run.workers=4 --data.batch=8 \

@@ -230,20 +230,8 @@ shows "^$note\$" "$scratch/out"
 shows '^verdict: ' <(tail -n 1 "$scratch/out")
 
 # Data that lie elsewhere must be the same: a rate is not tuned on others.
-python - <<'PY'
-import os, struct
-import numpy
-for seed, folder in enumerate(("first", "second")):
-    os.mkdir(folder)
-    draw = numpy.random.default_rng(seed)
-    for name, count in (("train", 64), ("t10k", 16)):
-        with open(f"{folder}/{name}-images-idx3-ubyte", "wb") as file:
-            file.write(struct.pack(">IIII", 2051, count, 6, 6))
-            file.write(draw.integers(0, 256, count * 36, numpy.uint8).tobytes())
-        with open(f"{folder}/{name}-labels-idx1-ubyte", "wb") as file:
-            file.write(struct.pack(">II", 2049, count))
-            file.write(bytes(i % 4 for i in range(count)))
-PY
+python "$here/make_idx.py" first 0 64 16
+python "$here/make_idx.py" second 1 64 16
 cp -r first moved
 printf '[run]\nsteps = 4\nworkers = 2\n[model]\nfamily = logistic\n[data]\nkind = idx\nbatch = 4\nvalidation = 16\n' >idx.ini
 cat >idx.sweep <<'END'
