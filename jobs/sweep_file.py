@@ -166,17 +166,19 @@ def read_over(path, section, variants):
     """The variants of a sweep of simulations: each one for each value of each
     key of [over], the other keys being those of the input."""
     points = {}
+    words = [key.partition(".")[2] for key in section]
     for key, values in section.items():
         where = f"{path}: over.{key}"
         if not re.fullmatch(KEY, key) or key in OWN_KEYS:
             raise RunError(BAD_INPUT, f"{where}: a key such as run.workers "
                            "expected")
+        word = key.split(".")[1]
+        shown = word if words.count(word) == 1 else key
         for value in words_of(values, where, float):
             for name, overrides in variants.items():
                 if key in overrides:
                     raise RunError(BAD_INPUT, f"{where}: variant {name} sets it")
-                points[f"{name}-{key.split('.')[1]}-{value}"] = {**overrides,
-                                                                 key: value}
+                points[f"{name}-{shown}-{value}"] = {**overrides, key: value}
     return points or variants
 
 

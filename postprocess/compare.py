@@ -26,7 +26,7 @@ import packages  # noqa: F401, says which package is missing
 
 import target as targets
 from groups import common_limit, compared_keys, grouped, interval, metric_of, \
-    refuse_unlike, shown_metric, unknown_key, with_interval
+    refuse_unlike, shown_label, shown_metric, unknown_key, with_interval
 from run_reader import open_runs, print_markdown, print_table
 from script import Parser, RunError, run_main, whole_file
 from verdict import SEPARABLE, SEPARABLE_TIMES, verdict
@@ -124,9 +124,7 @@ def write(groups, options, target, file):
     show = print_markdown if is_markdown else print_table
     bullet = "- " * is_markdown
     known = {by, *options.varied}
-    # Schemes and variants are names; other values say little without the key.
-    named = groups if by in ("sync.scheme", "variant") else {
-        f"{by} = {label}": runs for label, runs in groups.items()}
+    named = {shown_label(label, by): runs for label, runs in groups.items()}
     for key, values in differing_keys(named, known).items():
         shown = "; ".join(f"{value} in {', '.join(labels)}"
                           for value, labels in values.items())

@@ -20,7 +20,7 @@ from groups import interval
 from run_reader import in_words
 from script import Parser, RunError, run_main
 from study import read_study
-from styles import GREY, SCHEMES, plain, prepare, save
+from styles import GREY, SCHEMES, plain, prepare, refuse_no_picture, save
 
 REFERENCE = "bsp"
 WIDTH, ROW, MARGIN = 2.6, 0.22, 0.9  # inches
@@ -59,8 +59,9 @@ def in_order(panels):
     """The cells, the first scheme last, because rows are drawn upwards."""
     schemes = {cell: scheme for panel in panels
                for cell, scheme in panel.schemes.items()}
+    order = [*SCHEMES, *sorted(set(schemes.values()) - SCHEMES.keys())]
     return sorted(schemes, reverse=True, key=lambda cell: (
-        list(SCHEMES).index(schemes[cell]), cell))
+        order.index(schemes[cell]), cell))
 
 
 def draw(axes, panel, cells):
@@ -71,7 +72,7 @@ def draw(axes, panel, cells):
     for place, cell in enumerate(cells):
         if cell not in panel.schemes:
             continue
-        colour, marker, _ = SCHEMES[panel.schemes[cell]]
+        colour, marker, _ = SCHEMES.get(panel.schemes[cell], (GREY, "x", ""))
         if cell in panel.finals:
             mean, half = panel.finals[cell]
             axes.errorbar(mean, place, xerr=half if math.isfinite(half) else None,
@@ -92,6 +93,7 @@ def main(arguments):
     parser.add_argument("-o", "--output", required=True, metavar="FILE")
     parser.add_argument("--size")
     options = parser.parse_args(arguments)
+    refuse_no_picture(options.output)
     panels = [Panel(argument, options.size) for argument in options.studies]
     if len({panel.metric for panel in panels}) > 1:
         raise RunError(BAD_INPUT, "these studies have different metrics")

@@ -123,6 +123,21 @@ def value_of(run, by):
     return f"{value} (published)" if run.is_published else value
 
 
+def shown_label(label, by):
+    """Schemes and variants are names; other values say little without the
+    key."""
+    return label if by in ("sync.scheme", "variant") else f"{by} = {label}"
+
+
+def in_order(groups):
+    """The groups in ascending order if all labels are numbers, otherwise as
+    they are."""
+    try:
+        return dict(sorted(groups.items(), key=lambda group: float(group[0])))
+    except ValueError:
+        return groups
+
+
 def unknown_key(runs, option, key):
     """A line about a key that no run has; None for one that some have."""
     known = sorted({key for run in runs for key in run.input})

@@ -35,6 +35,13 @@ def part_of(run, name):
     return "column" if run.units.get(name) == "pushes" else "worker"
 
 
+def mean_of_rows(y):
+    """NaN for rows without numbers."""
+    known = np.isfinite(y)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, y, 0).sum(axis=1) / known.sum(axis=1)
+
+
 def column_lines(runs, table, column, axis):
     """(label, scheme, x, y) of a column: a line per worker (or other part) for
     a run that is alone, the mean over them for each of several."""
@@ -42,6 +49,10 @@ def column_lines(runs, table, column, axis):
     for run in runs:
         y = run.column(table, column)
         if not len(y):
+            continue
+        if np.isnan(y).all():
+            print(f"note: {run.path}: {table}/{column} holds no numbers",
+                  file=sys.stderr)
             continue
         x = x_values(run, table, axis)
         if np.isnan(x).all():
@@ -53,7 +64,7 @@ def column_lines(runs, table, column, axis):
                       for part in range(y.shape[1])]
         else:
             lines.append((run.label, scheme_of([run]), x,
-                          np.nanmean(y, axis=1) if y.ndim == 2 else y))
+                          mean_of_rows(y) if y.ndim == 2 else y))
     if not lines:
         known = sorted(f"{group}/{name}" for group, columns in
                        runs[0].tables.items() for name in columns)
@@ -73,7 +84,9 @@ def draw_column(plt, runs, name, axis, path):
     remarks = [one.units[name]] * (one.units[name] != "1")
     if len(runs) > 1 and one.column(table, column).ndim == 2:
         remarks.append(f"mean over {part_of(one, name)}s")
-    panel.set_ylabel(in_words(column) +
+    if table == "comm":
+        remarks.append("in each row")
+    panel.set_ylabel(in_words(column.removesuffix("_s")) +
                      (f" ({'; '.join(remarks)})" if remarks else ""))
     panel.set_xlabel(AXES[axis])
     panel.grid(alpha=0.3)

@@ -8,12 +8,12 @@ from functools import reduce
 import numpy as np
 
 from exit_codes import BAD_INPUT
-from groups import common_clock, grouped, interval, lacking, metric_of, \
-    refuse_unlike, shown_metric
+from groups import common_clock, grouped, in_order, interval, lacking, \
+    metric_of, refuse_unlike, shown_label, shown_metric
 from run_reader import METRICS, in_words
 from script import RunError
 from styles import TIMES, label_log_axis, legend_above, mark_divergence, \
-    save, scheme_of, styles_of
+    plain, save, scheme_of, styles_of
 
 MOST_IN_ONE = 8     # lines whose bands may be in one panel,
 MOST_IN_STACK = 2   # bands on top of each other,
@@ -35,10 +35,39 @@ def common_rows(steps):
     return [np.flatnonzero(np.isin(own, shared)) for own in steps]
 
 
+def end_apart(runs):
+    """Whether they are finished and their last evaluations are at different
+    steps, because they ended at a target or at a time limit."""
+    ends = {run.last("eval", "worker_steps") for run in runs}
+    return len(ends) > 1 and all(run.state == "finished" and
+                                 not run.is_published for run in runs)
+
+
+def curve_over_time(runs, metric, clock):
+    """curve_of() where the runs end apart: at the times of all evaluations from
+    the one on that all runs have; a run that has ended keeps its last value."""
+    times = [run.column("eval", clock) for run in runs]
+    where = np.unique(np.concatenate(times))
+    where = where[where >= max(own[0] for own in times)]
+
+    def at(columns):
+        return np.array([np.interp(where, own, column)
+                         for own, column in zip(times, columns)])
+
+    values = at([run.column("eval", metric) for run in runs])
+    sent = at([run.sent_per_worker(run.column("eval", "worker_steps"))
+               for run in runs])
+    y, half = np.array([interval(column) for column in values.T]).T
+    return {"y": y, "half": half, "time": where, "bytes": sent.mean(axis=0),
+            "runs": len(runs)}
+
+
 def curve_of(runs, metric, clock):
     """{"y", "half", "time", "bytes"}: a value per evaluation that all the runs
     have, means over them; half is that of the 95% interval, NaN for one. And
     "runs", their number."""
+    if end_apart(runs):
+        return curve_over_time(runs, metric, clock)
     steps = [run.column("eval", "worker_steps") for run in runs]
     # Published runs were evaluated at about equal steps, not all of them known.
     if any(run.is_published for run in runs):
@@ -77,14 +106,15 @@ def curves_of(runs, by):
     group of which no run can be drawn has an empty curve."""
     refuse_unlike(runs, by)
     metric = metric_of(runs)
-    groups = grouped(runs, by)
+    groups = in_order(grouped(runs, by))
     drawn = {label: drawn_of(group, metric) for label, group in groups.items()}
     clock = common_clock([run for part in drawn.values() for run in part])
     curves, schemes = {}, []
     for label, group in groups.items():
         why = lacking(group, metric)
         curve = curve_of(drawn[label], metric, clock)
-        curves[f"{label} ({why})" if why else label] = curve
+        name = shown_label(label, by)
+        curves[f"{name} ({why})" if why else name] = curve
         schemes.append(scheme_of(group))
     return curves, schemes, metric, clock
 
@@ -143,7 +173,7 @@ def draw_line(panel, line, look, has_diverged):
     elif np.isfinite(low).any():
         panel.fill_between(x, low, high, color=look["color"], alpha=0.13,
                            linewidth=0)
-    if has_diverged:
+    if has_diverged and len(x):
         mark_divergence(panel, x[-1], y[-1], look["color"])
 
 
@@ -200,14 +230,23 @@ def band_of(curves, limits):
         " (cut by the axis)" if is_cut else "")
 
 
-def set_bytes_axis(panel, curves):
+def bytes_need_log(curves):
     """The bytes that schemes send may differ by orders of magnitude."""
     sent = np.concatenate([curve["bytes"][0] for curve in curves.values()]
                           or [[]])
     sent = sent[sent > 0]
-    if len(sent) and sent.max() > 20 * sent.min():
+    return len(sent) and sent.max() > 20 * sent.min()
+
+
+def set_bytes_axis(panel, curves):
+    if bytes_need_log(curves):
         panel.set_xscale("log")
         label_log_axis(panel.xaxis)
+        silent = [label for label, curve in curves.items()
+                  if not (curve["bytes"][0] > 0).any()]
+        if silent:
+            panel.text(0.02, 0.02, f"sends nothing: {plain(', '.join(silent))}",
+                       transform=panel.transAxes, fontsize=7)
     else:
         panel.set_xlim(left=0)
     panel.set_xlabel("payload sent per worker (MB)")
@@ -235,13 +274,14 @@ def figure_of(plt, curves, schemes, axes, possible):
     split = (0.85 + 1.35 * small) / height if apart else 0
     upper = figure.add_gridspec(1, 2, left=0.085, right=0.985,
                                 top=1 - (0.08 + legend_in) / height,
-                                bottom=split + 0.48 / height, wspace=0.06)
+                                bottom=split + 0.48 / height, wspace=0.12)
     panels = [figure.add_subplot(upper[0, 0])]
     panels.append(figure.add_subplot(upper[0, 1], sharey=panels[0]))
+    is_log = bytes_need_log(drawn)
     for panel, key in zip(panels, ("time", "bytes")):
         for label, curve in drawn.items():
             x, y, low, high = curve[key]
-            shown = x > 0 if key == "bytes" else np.isfinite(x)
+            shown = x > 0 if key == "bytes" and is_log else np.isfinite(x)
             blank = np.full(shown.sum(), math.nan)
             draw_line(panel, (x[shown], y[shown],
                               blank if apart else low[shown],
@@ -259,7 +299,7 @@ def figure_of(plt, curves, schemes, axes, possible):
     if apart:
         below = figure.add_gridspec(
             small, columns, left=0.085, right=0.985, bottom=0.45 / height,
-            top=split - 0.2 / height, wspace=0.08, hspace=0.3)
+            top=split - 0.2 / height, wspace=0.16, hspace=0.3)
         first = draw_small(figure, below, drawn, looks)
         first.set_ylim(panels[0].get_ylim())
         first.set_xlim(panels[0].get_xlim())

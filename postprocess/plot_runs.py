@@ -30,8 +30,8 @@ def x_values(run, table, axis):
     if len(values) or axis != "samples":
         return values
     samples = run.column("train", "samples")
-    if not len(known):
-        return values
+    if not len(known) or not len(samples):
+        return np.full(len(steps), math.nan)
     # All steps cover the same number of samples, so one ratio converts.
     return steps * (samples[-1] / known[-1])
 
@@ -76,10 +76,13 @@ def mean_time_parts(run):
 
 
 def parts_of(compute, exposed, wait):
-    if not np.size(wait):
-        wait = np.zeros_like(exposed)
-    wait = np.nan_to_num(wait)  # NaN: NCCL, which does not separate the two
-    return {"compute": compute, "communication": exposed - wait,
+    # NCCL does not separate the two, nor do files without the column.
+    is_known = np.isfinite(wait) if np.size(wait) else np.zeros_like(
+        exposed, dtype=bool)
+    wait = np.where(is_known, wait, 0) if np.size(wait) else 0 * exposed
+    return {"compute": compute,
+            "communication": np.where(is_known, exposed - wait, 0),
+            "communication and waiting": np.where(is_known, 0, exposed),
             "waiting for others": wait}
 
 
@@ -223,9 +226,14 @@ def draw_curves(figure, grid, runs, axes, looks):
 
 def draw_bars(panel, clock, bars, of_means):
     """Stacked bars: parts of a worker's time; thin: hidden communication."""
+    # A legend entry of its own only where some bar has it.
+    shown = [part for part in PARTS if part != "communication and waiting" or
+             any(parts[part] > 0 for _, parts, _ in bars)]
     for place, (_, parts, hidden) in enumerate(bars):
         left = 0.0
         for part, colour in PARTS.items():
+            if part not in shown:
+                continue
             panel.barh(place, parts[part], left=left, height=0.55,
                        color=colour, edgecolor="white", linewidth=0.5,
                        label=part if place == 0 else None)

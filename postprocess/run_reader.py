@@ -6,6 +6,7 @@
 
 Published runs of Sync-Switch, which are CSV, become runs in published.py.
 """
+import contextlib
 import math
 import os
 import re
@@ -106,10 +107,14 @@ class Run:
         return values[-1] if len(values) else default
 
     def per_worker(self, name):
-        """A /comm column summed over its rows: one value per worker."""
+        """A /comm column summed over its rows: one value per worker, NaN if
+        there is none in any row. In some, the worker may have been absent."""
         values = self.column("comm", name)
-        # NaN: the worker was absent in some rows.
-        return np.nansum(values, axis=0) if values.ndim == 2 else np.empty(0)
+        if values.ndim != 2:
+            return np.empty(0)
+        unknown = np.isnan(values).all(axis=0) & (len(values) > 0)
+        return np.where(unknown, math.nan, np.nansum(values, axis=0)) \
+            if unknown.any() else np.nansum(values, axis=0)
 
     def mean_per_worker(self, name):
         """A /comm column summed over its rows, in each of which it is the mean
@@ -118,6 +123,8 @@ class Run:
         if values.ndim != 2:
             return float("nan")
         there = ~np.isnan(values).all(axis=1)
+        if len(values) and not there.any():
+            return math.nan
         return np.nanmean(values[there], axis=1).sum()
 
     def sent_per_worker(self, worker_steps):
@@ -127,7 +134,7 @@ class Run:
         was killed or goes on."""
         rows = self.column("comm", "bytes_sent")
         if rows.ndim != 2:
-            return np.empty(0)
+            return np.full(len(worker_steps), math.nan)
         until = [0, *self.column("comm", "worker_steps")]
         sent = [0.0, *np.nanmean(rows, axis=1).cumsum()]
         if self.ended_at > until[-1]:
@@ -241,6 +248,12 @@ def _read(run, file):
             run.descriptions[key] = _plain(dataset.attrs.get("description",
                                                              ""))
             columns[name] = dataset[()]
+        lengths = {name: len(values) for name, values in columns.items()
+                   if np.ndim(values)}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"/{group_name}: columns of unequal lengths: " +
+                             ", ".join(f"{name} {length}" for name, length
+                                       in sorted(lengths.items())))
         if group_name == "summary":
             run.summary = {k: _plain(v) for k, v in columns.items()}
             run.ended = str(_plain(group.attrs.get("ended", "")))
@@ -329,6 +342,18 @@ def open_simulation(path):
     return run
 
 
+def _survives_reading(path):
+    """Whether a process that reads the file lives on: damage may crash HDF5."""
+    child = os.fork()
+    if child == 0:
+        with contextlib.suppress(BaseException):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            with h5py.File(path, "r") as file:
+                _read(Run(path), file)
+        os._exit(0)
+    return not os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
 def _open_part(path, table="train"):
     """One results file, given by itself or by its run's directory."""
     file_path = os.path.join(path, "results.h5") if os.path.isdir(path) \
@@ -336,6 +361,9 @@ def _open_part(path, table="train"):
     if not os.path.exists(file_path):
         raise RunError(INPUT_MISSING, f"{file_path}: no such results")
     run = Run(file_path)
+    if not _survives_reading(file_path):
+        raise RunError(BAD_INPUT, f"{file_path}: damaged: the HDF5 library "
+                       "crashes when it reads it")
     try:
         with h5py.File(file_path, "r") as file:
             _read(run, file)

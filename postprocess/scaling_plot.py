@@ -134,6 +134,20 @@ def refuse_unlike(runs, names, key, places):
                                f"{names[place]}")
 
 
+def busy_seconds(run):
+    """For how long each worker computed."""
+    workers = run.tables["workers"]
+    return workers["compute_s"] + workers.get("update_s", 0)
+
+
+def rate_without_waiting(run, busy_s):
+    """Samples per second of all workers if none ever waited."""
+    workers = run.tables["workers"]
+    steps = workers["steps"]
+    samples = workers.get("samples", run.summary["samples"] * steps / steps.sum())
+    return (samples / busy_s).sum()
+
+
 def curves_of(runs, key, keys):
     """{line: [(value, samples per second, share of the time in which workers
     compute)]}, means over the seeds, and [(value, samples per second)] if they
@@ -143,10 +157,11 @@ def curves_of(runs, key, keys):
     curves, bounds = defaultdict(lambda: defaultdict(list)), defaultdict(float)
     for place in places:
         run, value = runs[place], number(runs[place].input[key])
-        busy_s = run.tables["workers"]["compute_s"].mean()
+        busy_s = busy_seconds(run)
         curves[names[place]][value].append((
-            run.summary["samples_per_s"], busy_s / run.summary["virtual_s"]))
-        bounds[value] = max(bounds[value], run.summary["samples"] / busy_s)
+            run.summary["samples_per_s"],
+            busy_s.mean() / run.summary["virtual_s"]))
+        bounds[value] = max(bounds[value], rate_without_waiting(run, busy_s))
     return ({name: [(value, *np.mean(figures, axis=0)) for value, figures in
                     sorted(points.items())]
              for name, points in curves.items()}, sorted(bounds.items()))

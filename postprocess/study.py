@@ -28,7 +28,7 @@ from groups import interval, with_interval
 from plot_means import figure_of
 from run_reader import METRICS, in_words, print_markdown, print_table
 from script import Parser, RunError, run_main, whole_file
-from styles import prepare, save
+from styles import SCHEMES, prepare, save
 
 # "input" is a digest of what determines the results (jobs/sweep_recorded.py),
 # and "data" one of the samples; rows may be older than the latter.
@@ -121,7 +121,9 @@ def read_rows(path):
         if None in row:
             raise RunError(BAD_INPUT, f"{path}:{number}: more values than "
                            "columns")
-        for name in set(NUMBERS + CURVES[3:]) & row.keys():
+        for name in RESULTS + CURVES:
+            row.setdefault(name, "")
+        for name in set(NUMBERS + CURVES[3:]):
             try:
                 float(row[name] or "nan")
             except ValueError:
@@ -403,7 +405,11 @@ def line_of(runs, x, possible):
     """Mean and 95% interval over the seeds at 200 values of `x`, or at one if
     each run has one evaluation. A run that has ended keeps its last value."""
     curves = [np.array([[float(row[x]), float(row["accuracy"])]
-                        for row in run]) for run in runs]
+                        for row in run if row[x] and row["accuracy"]])
+              for run in runs]
+    curves = [curve for curve in curves if len(curve)]
+    if not curves:
+        return (np.empty(0),) * 4
     start = max(curve[0, 0] for curve in curves)
     end = max(curve[-1, 0] for curve in curves)
     has_one = all(len(curve) == 1 for curve in curves)
@@ -434,7 +440,8 @@ def lines_of(results, rows, possible):
         x, *band = line_of(drawn, "bytes", possible)
         lost = sum(of == cell for of, _ in diverged)
         label = f"{cell} ({lost} diverged)" if lost else cell
-        schemes.append(scheme_of[cell])
+        # Cells of one scheme, such as sync_switch's, are told apart by names.
+        schemes.append(cell if cell in SCHEMES else scheme_of[cell])
         lines[label] = {"time": line_of(drawn, "virtual_s", possible),
                         "bytes": (x / 1e6, *band), "runs": len(drawn),
                         "diverged": not whole}

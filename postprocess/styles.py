@@ -5,7 +5,8 @@ import io
 import os
 from collections import Counter
 
-from script import whole_file
+from exit_codes import BAD_INPUT
+from script import RunError, whole_file
 
 # Okabe and Ito's palette for every kind of colour vision, with grey instead of
 # yellow.
@@ -14,6 +15,7 @@ BLUE, RED, GREEN, PINK, ORANGE, SKY, BLACK, GREY = [
     "#000000", "#8A8A8A"]
 DASHES = ["-", "--", "-.", ":"]
 PARTS = {"compute": "#B5D3E7", "communication": "#5E4C8C",
+         "communication and waiting": "#A3607F",
          "waiting for others": "#E9B7A6"}
 HIDDEN = "#A894D0"  # communication during computation
 # Relatives share a colour: all-reduce with compression is grey, parameter
@@ -32,12 +34,21 @@ SCHEMES = {
 OTHER_MARKERS = "*>ph8"
 
 
+PICTURES = [".png", ".pdf", ".svg"]
 TIMES = {"virtual_s": "virtual time (s)",
          "time_s": "training time on this machine (s)"}
 
 
+def refuse_no_picture(path):
+    """RunError unless the name ends like that of a picture."""
+    if os.path.splitext(path)[1] not in PICTURES:
+        raise RunError(BAD_INPUT, f"{path}: the name must end in "
+                       f"{' or '.join(PICTURES)}")
+
+
 def save(figure, path, dpi=150):
     """Writes a picture in the format that the name's ending says."""
+    refuse_no_picture(path)
     picture = io.BytesIO()  # matplotlib takes errors of files badly
     figure.savefig(picture, dpi=dpi, format=os.path.splitext(path)[1][1:])
     with whole_file(path, "wb") as file:

@@ -368,7 +368,7 @@ def parse(arguments):
     parser.add_argument("--workers", type=int, default=0, metavar="N",
                         help="of published runs (8; 16 below cluster_16)")
     options = parser.parse_args(arguments)
-    if options.runs < 1 or options.settings < 1 or options.beta < 0:
+    if options.runs < 1 or options.settings < 1 or not options.beta >= 0:
         raise RunError(BAD_INPUT, "--runs, --settings: expected at least 1; "
                        "--beta: at least 0")
     if options.work < 0 or options.workers < 0:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from exit_codes import BAD_INPUT
-from groups import common_clock, grouped, refuse_unlike
+from groups import common_clock, grouped, in_order, refuse_unlike, shown_label
 from run_reader import METRICS
 from script import RunError
 from styles import TIMES, legend_above, scheme_of, styles_of
@@ -270,7 +270,7 @@ def curves_of(runs, by, target):
     clock = common_clock(runs)
     return {label: {"time": Survival.of(group, target, clock_of(clock)),
                     "bytes": Survival.of(group, target, sent_of)}
-            for label, group in grouped(runs, by).items()}, clock
+            for label, group in in_order(grouped(runs, by)).items()}, clock
 
 
 def rows_of(runs, by, target):
@@ -319,9 +319,9 @@ def figure_of(plt, runs, by, target):
     """Two panels: over time and over bytes."""
     curves, clock = curves_of(runs, by, target)
     groups = grouped(runs, by)
-    styles = styles_of([scheme_of(group) for group in groups.values()])
-    labels = [label if pair["time"].found else
-              f"{label} ({why_none(groups[label], target)})"
+    styles = styles_of([scheme_of(groups[label]) for label in curves])
+    labels = [shown_label(label, by) if pair["time"].found else
+              f"{shown_label(label, by)} ({why_none(groups[label], target)})"
               for label, pair in curves.items()]
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
     has_bands = any(np.less(pair["time"].low, pair["time"].high).any()

@@ -200,7 +200,7 @@ def draw_worker(panel, trace, worker, top, lanes, window):
         since, until = max(since, begin), min(until, end)
         if until - since > 0.022 * (end - begin):
             panel.text((since + until) / 2, top + 0.235, str(step),
-                       color="white", ha="center", va="center", fontsize=7,
+                       color="black", ha="center", va="center", fontsize=7,
                        zorder=4)
 
 

@@ -38,6 +38,7 @@ while (($#)); do
     --only) only=,$2, && shift ;;
     --sources) sources=$2 && shift ;;
     --dry-run) dry_run=yes ;;
+    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
     -*) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 64 ;;
     *) prefix=$(realpath -m "$1") ;;
   esac

@@ -47,10 +47,6 @@ template <typename T>
 __device__ __forceinline__ T warp_sum(T value, int lanes = kWarpSize) {
   return warp_reduce(value, Sum(), lanes);
 }
-template <typename T>
-__device__ __forceinline__ T warp_max(T value) {
-  return warp_reduce(value, Max());
-}
 
 // The block is viewed as `rows` rows of `columns` threads (thread = row *
 // columns + column; surplus threads must call too and contribute nothing). Row
@@ -96,10 +92,6 @@ __device__ __forceinline__ T block_reduce(T value,
 template <typename T>
 __device__ __forceinline__ T block_sum(T value, T* shared) {
   return block_reduce(value, shared, Sum());
-}
-template <typename T>
-__device__ __forceinline__ T block_max(T value, T* shared) {
-  return block_reduce(value, shared, Max());
 }
 
 // Replaces each of the kCount values by its sum, with one barrier for all; all

@@ -274,7 +274,7 @@ ExitCode command_advise(Session& session, const CommandLine& line) {
     line.allow_only({"gain", "steps"}, CommandLine::Keys::kTaken);
     request = advice_request(line);
     engine = build_engine(session, line.only_argument("INPUT.ini"),
-                          line.overrides, Memory::kNone);
+                          line.overrides, EngineUse::kSimulate);
     if (engine->workers < 2)
       fail(ExitCode::kUsage,
            "advise: needs at least two workers: run.workers = N, or "
@@ -282,7 +282,7 @@ ExitCode command_advise(Session& session, const CommandLine& line) {
     if (session.is_mpi())  // a scheme whose passes overlap no communication
       timed = build_variant(session, *engine,
                             {"--sync.scheme=local_sgd", "--local_sgd.steps=4"},
-                            Memory::kPlanned);
+                            EngineUse::kTrain);
   });
   std::optional<Cluster> measured;
   if (timed) measured = probe_cluster(session, *timed);

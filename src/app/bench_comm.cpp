@@ -1,5 +1,6 @@
 #include "app/bench_comm.h"
 
+#include <algorithm>
 #include <functional>
 
 #include "base/median.h"
@@ -41,6 +42,15 @@ void there_and_back(Endpoint& endpoint, Bytes data) {
   if (rank == 1) send();
 }
 
+bool takes_time(const NetworkCost& cost) {
+  const auto costs = [](const LinkCost& link) {
+    return link.latency_s > 0 || link.bytes_per_s > 0;
+  };
+  return costs({cost.latency_s, cost.bytes_per_s}) || costs(cost.inside) ||
+         std::ranges::any_of(cost.by_worker, costs) || cost.message_s > 0 ||
+         cost.uplink_bytes_per_s > 0 || cost.device_bytes_per_s > 0;
+}
+
 }  // namespace
 
 CommBench comm_bench(const CommandLine& line) {
@@ -79,8 +89,19 @@ void run_comm_bench(Session& session,
   if (engine.workers == 1)
     throw AgreedError(Error(ExitCode::kUsage,
                             "bench comm: needs at least two workers: "
-                            "run.workers = N, or mpiexec -n N"));
-  const auto world = session.make_world(engine.workers, NetworkCost{});
+                            "mpiexec -n N or, on the virtual network of "
+                            "[network], run.workers = N"));
+  NetworkCost cost;
+  if (session.size() == 1) {
+    cost = network_cost_of(engine);
+    if (!takes_time(cost))
+      throw AgreedError(Error(
+          ExitCode::kUsage,
+          "bench comm: messages take no time between workers of one process "
+          "without network.mbit_s or another cost in [network]; to measure a "
+          "real network, start it by mpiexec -n N"));
+  }
+  const auto world = session.make_world(engine.workers, cost);
   Log& log = session.log();
   log.line("{}", world->description());
   log.line("{:>12} {:>16} {:>12} {:>14}", "bytes", "by", "microseconds",

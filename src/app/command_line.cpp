@@ -150,7 +150,9 @@ static po::parsed_options parse_words(const std::vector<std::string>& words) {
 }
 
 CommandLine parse_command_line(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  for (std::string& word : words)  // -o=FILE, as --output=FILE
+    if (word.starts_with("-o=")) word.erase(2, 1);
   for (const std::string& word : words)
     if (find_invalid_utf8(word))
       fail(ExitCode::kUsage, "{}: not valid UTF-8", escape_bytes(word));

@@ -62,7 +62,7 @@ ExitCode command_evaluate(Session& session, const CommandLine& line) {
     const std::string& path = line.required_option("checkpoint");
     engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
-                     Memory::kPlanned, saved_network(path));
+                     EngineUse::kTrain, saved_network(path));
     engine->problem->require_labels();
     found = load_models(*engine, path, session.log());
   });

@@ -23,10 +23,11 @@ ExitCode command_export(Session& session, const CommandLine& line) {
   session.agree_on([&] {
     line.allow_only({"output", "replica"}, CommandLine::Keys::kRefused);
     if (session.rank() != 0) return;  // one process suffices
-    const fs::path output = line.required_option("output");
+    fs::path output = line.required_option("output");
     if (output.extension() != ".safetensors")
       fail(ExitCode::kUsage, "{}: expected the name of a .safetensors file",
            output.string());
+    output = creatable_file(output);
     const auto replica = line.options.find("replica");
     const FoundCheckpoint found =
         find_model(line.only_argument("RUN or CHECKPOINT"));

@@ -2,7 +2,9 @@
 
 #include <regex>
 #include <set>
+#include <span>
 #include <utility>
+#include <variant>
 
 #include "app/commands.h"
 #include "base/text.h"
@@ -123,9 +125,10 @@ std::string bash_completion() {
   std::string values;
   for (const Key& key : key_table()) {
     keys.push_back("--" + key.name);
-    if (!key.choices.empty())
+    const bool is_bool = std::holds_alternative<bool*>(key.place.type());
+    if (is_bool || !key.choices.empty())
       values += fmt::format("      --{}) words=\"{}\" ;;\n", key.name,
-                            join(key.choices, " "));
+                            is_bool ? "yes no" : join(key.choices, " "));
   }
   std::vector<std::string> subjects = section_names();  // of list keys
   for (const SchemeInfo& info : scheme_table())
@@ -142,7 +145,7 @@ std::string bash_completion() {
                                  command.words);
   }
   first_words += fmt::format("      help) words=\"man completion {}\" ;;\n",
-                             join(commands, " "));
+                             join(std::span(commands).subspan(1), " "));
   return fmt::format(
       R"(# bash completion of syncopate: source <(syncopate help completion)
 _syncopate() {{
@@ -156,7 +159,8 @@ _syncopate() {{
   fi
   if [[ -n $key ]]; then
     case $key in
-{}      *) COMPREPLY=($(compgen -f -- "$current")) ;;
+{}      *) mapfile -t COMPREPLY < <(compgen -f -- "$current")
+         compopt -o filenames 2>/dev/null ;;
     esac
   elif [[ $current == -* ]]; then
     case ${{COMP_WORDS[1]}} in
@@ -169,13 +173,13 @@ _syncopate() {{
     words="{}"
   elif ((COMP_CWORD == 2)); then
     case ${{COMP_WORDS[1]}} in
-{}      *) COMPREPLY=($(compgen -f -- "$current"))
+{}      *) mapfile -t COMPREPLY < <(compgen -f -- "$current")
          compopt -o filenames 2>/dev/null ;;
     esac
   elif [[ ${{COMP_WORDS[1]}} == list && ${{COMP_WORDS[2]}} == keys ]]; then
     words="{}"
   else
-    COMPREPLY=($(compgen -f -- "$current"))
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
     compopt -o filenames 2>/dev/null
   fi
   [[ -z $words ]] || COMPREPLY=($(compgen -W "$words" -- "$current"))

@@ -9,13 +9,13 @@ ExitCode command_predict(Session& session, const CommandLine& line) {
   session.agree_on([&] {
     line.allow_only({"checkpoint", "output"}, CommandLine::Keys::kTaken);
     if (session.rank() != 0) return;  // one process suffices
-    const fs::path output = line.required_option("output");
+    fs::path output = line.required_option("output");
     const std::string& checkpoint = line.required_option("checkpoint");
     const auto engine =
         build_engine(session, line.only_argument("INPUT.ini"), line.overrides,
-                     Memory::kPlanned, saved_network(checkpoint));
+                     EngineUse::kTrain, saved_network(checkpoint));
     engine->problem->check_output(output);
-    check_creatable(output);
+    output = creatable_file(output);
     const EvalChoice which = engine->options.eval.model;
     if (includes_each(which))
       fail(ExitCode::kUsage,

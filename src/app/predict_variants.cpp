@@ -100,13 +100,13 @@ Prediction Predictor::predict(const Variant& variant) {
     own.push_back(kAverage);
   }
   try {
-    auto engine = build_variant(session_, base_, own, Memory::kNone);
+    auto engine = build_variant(session_, base_, own, EngineUse::kSimulate);
     // With rows of tables, every worker sends every other one a message in each
     // step. Among more workers, following those takes too long.
     if (engine->workers > ModelledSums::kExactWorld && engine->sends_rows()) {
       prediction.variant.keys.push_back(kWholeTables);
       own.push_back(kWholeTables);
-      engine = build_variant(session_, base_, own, Memory::kNone);
+      engine = build_variant(session_, base_, own, EngineUse::kSimulate);
     }
     prediction.unused = engine->input.unused;
     if (settings_.compute) engine->options.compute = *settings_.compute;
@@ -183,7 +183,7 @@ void Predictor::measure(Prediction& prediction) {
   const auto [place, is_new] = measured_s_.try_emplace(join(own, " "));
   if (is_new) {
     const auto engine =
-        build_variant(session_, base_, own, Memory::kCountedOnly);
+        build_variant(session_, base_, own, EngineUse::kMeasureUpdate);
     place->second = measure_update(session_, *engine, kMeasuredFor_s);
   }
   prediction.has_measured_update = place->second.has_value();

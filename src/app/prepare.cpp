@@ -39,7 +39,7 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
            "prepare images INPUT.ini: --{} belongs to prepare images "
            "--path=DIR",
            name);
-  const fs::path output = line.required_option("output");
+  const fs::path output = creatable_file(line.required_option("output"));
   const ParsedInput input = parse_input(line.positional[1], line.overrides);
   refuse_errors(input);
   const std::string& kind = input.options.data.kind;
@@ -112,6 +112,16 @@ void prepare_clicks(Session& session, const CommandLine& line) {
       static_cast<uint64_t>(line.whole_number("seed", 0, INT64_MAX, 42));
   wanted.threads =
       static_cast<int>(line.whole_number("threads", 1, 1024, usable_cores()));
+  if (const auto earlier = line.options.find("vocabulary");
+      earlier != line.options.end()) {
+    wanted.vocabulary = earlier->second;
+    for (const char* name : {"threshold", "test-share", "seed"})
+      if (line.options.contains(name))
+        fail(ExitCode::kUsage,
+             "--{} cannot be combined with --vocabulary={}, which writes all "
+             "records as a test set",
+             name, earlier->second);
+  }
   if (const auto share = line.options.find("test-share");
       share != line.options.end()) {
     const auto value = parse_double(share->second);
@@ -157,7 +167,7 @@ void refuse_options(const CommandLine& line,
 ExitCode command_prepare(Session& session, const CommandLine& line) {
   session.agree_on([&] {
     line.allow_only({"output", "path", "size", "threads", "threshold", "seed",
-                     "test-share", "on-bad-line"},
+                     "test-share", "vocabulary", "on-bad-line"},
                     CommandLine::Keys::kTaken);
     const auto& words = line.positional;
     const std::string what = words.empty() ? "" : words[0];
@@ -168,7 +178,7 @@ ExitCode command_prepare(Session& session, const CommandLine& line) {
              "prepare squad: expected: prepare squad INPUT.ini -o FILE.h5");
       refuse_options(line,
                      {"path", "size", "threads", "threshold", "seed",
-                      "test-share", "on-bad-line"},
+                      "test-share", "vocabulary", "on-bad-line"},
                      "images, or criteo of a TSV");
       if (session.rank() == 0) prepare_samples(session, line);
       return;
@@ -187,10 +197,11 @@ ExitCode command_prepare(Session& session, const CommandLine& line) {
            "prepare: expected: prepare images --path=DIR -o DIR [--size=256] "
            "[--threads=N], prepare images|squad|criteo INPUT.ini -o FILE.h5, "
            "or prepare criteo FILE.tsv -o DIR [--threshold=10] "
-           "[--test-share=0.1] "
-           "[--seed=42] [--on-bad-line=fail|skip] [--threads=N]");
-    refuse_options(line, {"threshold", "seed", "test-share", "on-bad-line"},
-                   "criteo");
+           "[--test-share=0.1] [--seed=42] [--vocabulary=DIR] "
+           "[--on-bad-line=fail|skip] [--threads=N]");
+    refuse_options(
+        line, {"threshold", "seed", "test-share", "vocabulary", "on-bad-line"},
+        "criteo");
     if (session.rank() != 0) return;
     if (is_folder)
       prepare_folder(session, line);

@@ -65,7 +65,7 @@ void write_clicks(Hdf5Writer& file,
 }  // namespace
 
 void prepare_samples(Session& session, const CommandLine& line) {
-  const fs::path output = line.required_option("output");
+  const fs::path output = creatable_file(line.required_option("output"));
   const ParsedInput input = parse_input(line.positional[1], line.overrides);
   refuse_errors(input);
   const DataOptions& options = input.options.data;

@@ -60,8 +60,8 @@ const std::vector<Command>& command_table() {
        "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
        "  syncopate prepare images|squad|criteo INPUT.ini -o FILE.h5\n"
        "  syncopate prepare criteo FILE.tsv -o DIR [--threshold=10]\n"
-       "            [--test-share=0.1] [--seed=42] [--on-bad-line=fail|skip]\n"
-       "            [--threads=N]",
+       "            [--test-share=0.1] [--seed=42] [--vocabulary=DIR]\n"
+       "            [--on-bad-line=fail|skip] [--threads=N]",
        "convert a folder of JPEGs or click records to files that training\n"
        "      maps, or write the samples that a network is fed as one HDF5 "
        "file",

@@ -91,7 +91,9 @@ void write_results(const Session& session,
   table.declare({"rank", "1", "worker", 0, true});
   table.declare({"steps", "1", "steps taken", 0, true});
   table.declare({"ended_s", "s", "virtual time at the end"});
+  table.declare({"samples", "1", "samples seen", 0, true});
   table.declare({"compute_s", "s", "forward and backward passes, in all"});
+  table.declare({"update_s", "s", "computations after them, in all"});
   table.declare({"exposed_s", "s", "blocked on communication, in all"});
   table.declare({"wait_s", "s", "of which waiting for peers"});
   table.declare({"overlapped_s", "s",
@@ -101,8 +103,8 @@ void write_results(const Session& session,
   for (size_t rank = 0; rank < workers.size(); ++rank) {
     const SimulatedWork& mine = workers[rank];
     table.append({static_cast<double>(rank), static_cast<double>(mine.steps),
-                  mine.ended_at, mine.compute_s, mine.sync.exposed_s,
-                  mine.sync.wait_s, mine.sync.overlapped_s,
+                  mine.ended_at, mine.samples, mine.compute_s, mine.update_s,
+                  mine.sync.exposed_s, mine.sync.wait_s, mine.sync.overlapped_s,
                   static_cast<double>(mine.bytes),
                   static_cast<double>(mine.messages)});
   }
@@ -183,6 +185,7 @@ void check_output(const fs::path& path, const fs::path& input) {
          "{}: are the results of a run, which a simulation must not replace: "
          "give another --output",
          path.string());
+  creatable_file(path);
 }
 
 // Whether to send every message of a sum (--sums=sent).
@@ -206,7 +209,7 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
            "simulate: all workers are in one process; start it without a "
            "launcher");
     engine = build_engine(session, line.only_argument("INPUT.ini"),
-                          line.overrides, Memory::kNone);
+                          line.overrides, EngineUse::kSimulate);
     check_simulation(*engine);
     if (const auto output = line.options.find("output");
         output != line.options.end())
@@ -222,7 +225,7 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
   const double N = engine->workers;
   if (N > ModelledSums::kExactWorld && follows_rings(*engine))
     session.log().warning(fmt::format(
-        "the links are unlike, so each of a ring's {:.2g} messages is "
+        "the links differ, so each of a ring's {:.2g} messages is "
         "simulated; sync.collective = butterfly or hierarchical has fewer",
         2 * N * (N - 1)));
   const double begin_s = monotonic_s();
@@ -247,7 +250,7 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
     session.log().line("trace      {}", text);
   if (const auto output = line.options.find("output");
       output != line.options.end())
-    write_results(session, *engine, workers, output->second);
+    write_results(session, *engine, workers, creatable_file(output->second));
   return ExitCode::kDone;
 }
 

@@ -188,7 +188,7 @@ ExitCode train(Session& session,
       find_saved_run(session, input, line.overrides);
   session.agree_on([&] {
     engine =
-        build_engine(session, input, line.overrides, Memory::kPlanned, saved);
+        build_engine(session, input, line.overrides, EngineUse::kTrain, saved);
     engine->problem->require_labels();
     if (!engine->memory_shortage.empty())
       fail(ExitCode::kBadInput, "{}", engine->memory_shortage);

@@ -61,9 +61,12 @@ void link_durably(const fs::path& file, const fs::path& name) {
   });
 }
 
+fs::path temporary_of(const fs::path& path) {
+  return path.parent_path() / fmt::format(".{}.tmp", path.filename().string());
+}
+
 void write_file_atomically(const fs::path& path, std::string_view content) {
-  fs::path temporary = path;
-  temporary += ".tmp";
+  const fs::path temporary = temporary_of(path);
   OutputFile file(temporary);
   try {
     file.write(content);
@@ -76,14 +79,24 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
   }
 }
 
-void check_creatable(const fs::path& path) {
+fs::path creatable_file(fs::path path) {
+  constexpr int kMostLinks = 40;  // as Linux
   std::error_code ignored;
-  if (fs::is_directory(path, ignored))
+  for (int i = 0; i < kMostLinks && fs::is_symlink(path, ignored); ++i)
+    path = path.parent_path() / fs::read_symlink(path, ignored);
+  if (fs::is_symlink(path, ignored))
+    fail(ExitCode::kCannotCreate, "{}: is a symbolic link to itself",
+         path.string());
+  const fs::file_status there = fs::status(path, ignored);
+  if (fs::is_directory(there))
     fail(ExitCode::kCannotCreate, "{}: is a folder", path.string());
-  fs::path temporary = path;
-  temporary += ".tmp";
+  if (fs::exists(there) && !fs::is_regular_file(there))
+    fail(ExitCode::kCannotCreate, "{}: is there and no regular file",
+         path.string());
+  const fs::path temporary = temporary_of(path);
   { const OutputFile file(temporary); }
   fs::remove(temporary, ignored);
+  return path;
 }
 
 OutputFile::OutputFile(const fs::path& path, Begin begin)

@@ -23,20 +23,23 @@ void rename_durably(const fs::path& from, const fs::path& to);
 void link_durably(const fs::path& file, const fs::path& name);
 
 // Atomically replaces `path` by `content`: a reader, or a kill at any moment,
-// finds either the old bytes or the new ones. Writes PATH.tmp beside it, which
+// finds either the old bytes or the new ones. Writes temporary_of(path), which
 // an error removes.
 void write_file_atomically(const fs::path& path, std::string_view content);
 
-// Error(kCannotCreate) now rather than after hours if write_file_atomically
-// cannot create its file, or `path` is a folder.
-void check_creatable(const fs::path& path);
+// FOLDER/.NAME.tmp
+fs::path temporary_of(const fs::path& path);
+
+// Returns the file that stands for an output with the name `path`, behind
+// symbolic links. Error(kCannotCreate), now rather than after hours of work, if
+// something else than a regular file is there or it cannot be created.
+fs::path creatable_file(fs::path path);
 
 // Does the same for a file that `write` creates at the path it is given and has
 // closed when it returns. Leaves nothing behind if `write` throws.
 template <typename Write>
 void replace_file(const fs::path& path, const Write& write) {
-  fs::path temporary = path;
-  temporary += ".tmp";
+  const fs::path temporary = temporary_of(path);
   try {
     write(temporary);
     fsync_path(temporary);

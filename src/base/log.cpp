@@ -1,10 +1,12 @@
 #include "base/log.h"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -59,9 +61,26 @@ void Log::note_in_file(const std::string& text) {
   if (enabled_) write_to_file(text + "\n");
 }
 
+namespace {
+
+// A terminal that can return to the beginning of a line.
+bool has_lines(int fd) {
+  const char* const kind = std::getenv("TERM");
+  return isatty(fd) && (kind == nullptr || std::string_view(kind) != "dumb");
+}
+
+// How many letters fit in a line without a break.
+size_t columns_of(int fd) {
+  constexpr size_t kUsual = 80;
+  winsize size{};
+  if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsual;
+  return size.ws_col - size_t{1};
+}
+
+}  // namespace
+
 void Log::progress(int64_t done, int64_t total, const std::string& note) {
-  static const bool has_terminal =
-      isatty(STDERR_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  static const bool has_terminal = has_lines(STDERR_FILENO);
   if (!enabled_ || !has_terminal || total <= 0) return;
   const double now = monotonic_s();
   if (now - progress_at_s_ < 0.1) return;
@@ -70,9 +89,9 @@ void Log::progress(int64_t done, int64_t total, const std::string& note) {
   constexpr int64_t kWidth = 30;
   const std::string bar(
       static_cast<size_t>(kWidth * std::min(done, total) / total), '#');
-  const std::string text =
-      fmt::format("[{:<{}}] {}/{}{}", bar, kWidth, done, total,
-                  note.empty() ? note : " | " + note);
+  std::string text = fmt::format("[{:<{}}] {}/{}{}", bar, kWidth, done, total,
+                                 note.empty() ? note : " | " + note);
+  text.resize(std::min(text.size(), columns_of(STDERR_FILENO)));
   std::fputs(text.c_str(), stderr);
   std::fflush(stderr);
   progress_width_ = text.size();

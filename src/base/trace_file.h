@@ -27,10 +27,10 @@ namespace syncopate {
 struct TraceSteps {
   int64_t first = 1, last = 1;
 };
-// "FIRST:LAST"; nullopt if it is not that, or no step lies in it.
+// "FIRST:LAST"; nullopt for any other text or an empty window.
 std::optional<TraceSteps> parse_trace_steps(std::string_view text);
 
-// The text as a string of JSON, in quotes. Bytes that are no UTF-8 become
+// The text as a string of JSON, in quotes. Invalid UTF-8 becomes
 // U+FFFD.
 std::string json_string(std::string_view text);
 
@@ -55,7 +55,6 @@ class TraceFile {
   void rename(const fs::path& path);
 
   const fs::path& path() const { return path_; }
-  int64_t num_events() const { return num_events_; }
   size_t buffered_bytes() const { return buffer_.size(); }
 
  private:

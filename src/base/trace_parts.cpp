@@ -132,11 +132,6 @@ std::vector<fs::path> parts_of(const fs::path& trace) {
   return parts;
 }
 
-fs::path temporary_of(const fs::path& path) {
-  fs::path temporary = path;
-  return temporary += ".tmp";
-}
-
 }  // namespace
 
 std::string trace_boundary(int64_t step) {

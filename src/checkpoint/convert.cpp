@@ -14,6 +14,7 @@ constexpr std::string_view kYoungerThanVersion2[] = {
     "links/num_taken_later",
     "esync/is_open",
     "order.keeps_leads",
+    "sync_switch/to_single_at",
     "sync_switch/plateau_last_loss",
     "sync_switch/plateau_last_metric"};
 

@@ -109,9 +109,9 @@ struct Message {
   Payload payload;
 };
 
-// A subset of the workers in an agreed order; positions are indices into it.
-// A list of different world ranks that copies share: in one process, the groups
-// of N workers must not take N * N numbers.
+// Distinct world ranks in an agreed order; a position is an index into them.
+// Copies share the list, because the groups of N workers in one process would
+// otherwise hold N * N ranks.
 class Ranks {
  public:
   Ranks() = default;

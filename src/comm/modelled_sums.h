@@ -13,7 +13,7 @@ namespace syncopate {
 
 class ModelledSums {
  public:
-  // Sums of up to so many workers follow the messages of all of them.
+  // Up to this many workers, the messages of all members are followed.
   static constexpr int kExactWorld = 256;
 
   virtual ~ModelledSums() = default;
@@ -21,8 +21,8 @@ class ModelledSums {
   // Whether it knows how long the algorithm takes in this world.
   virtual bool knows(CollectiveAlgorithm algorithm) const = 0;
 
-  // By what part the time of many steps with the sums so far may be off, if
-  // several are under way at once, as measured (tests/bench/README.md).
+  // The measured bound on the relative error of the time of many steps with the
+  // sums so far, if several are in flight at once (tests/bench/README.md).
   virtual double error() const = 0;
 
   // This worker enters its group's next sum, as all members do in the same

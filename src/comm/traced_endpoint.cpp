@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "comm/collectives.h"
 #include "comm/states.h"
 #include "comm/tags.h"
 
@@ -125,8 +126,14 @@ void TracedEndpoint::native_all_reduce(std::span<float> values,
                                        const Group& group,
                                        Traffic kind) {
   open(name_.empty() ? "all-reduce" : name_);
-  if (exchange_)
-    exchange_->bytes_sent += static_cast<int64_t>(values.size_bytes());
+  if (exchange_) {  // what the sum counts
+    const int64_t bytes =
+        all_reduce_bytes(CollectiveAlgorithm::kNative, group.size(),
+                         group.position, std::ssize(values), Wire::kF32);
+    exchange_->bytes_sent += bytes;
+    exchange_->bytes_received += bytes;
+    exchange_->messages += 2 * (group.size() - 1);
+  }
   inner_.native_all_reduce(values, group, kind);
   if (of_ == Of::kWorker) close();
 }

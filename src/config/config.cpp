@@ -36,15 +36,17 @@ std::string use_of_length(const std::map<std::string, std::string>& values) {
   const std::string fractions = text("sync_switch.fractions");
   if (!fractions.empty() && fractions != "none")
     return "sync_switch.fractions divides the run's length into phases";
-  if (text("ds_sync.final_average") == "yes")
+  if (text("ds_sync.final_average") == "yes" ||
+      text("sync_switch.overrides").find("final_average") != std::string::npos)
     return "ds_sync.final_average changes the model after the last step";
   if (text("asp.record") == "yes")
     return "asp.record records the order of the whole run";
   const std::string plateau = text("sync_switch.plateau");
   if (!plateau.empty() && plateau != "none")
     return "sync_switch.plateau leaves the first phase the run's whole length";
-  if (text("sync.scheme") == "esync")
-    return "sync.scheme = esync ends a round after the last step";
+  if (text("sync.scheme") == "esync" ||
+      text("sync_switch.order").find("esync") != std::string::npos)
+    return "esync ends a round after the last step";
   return "";
 }
 

@@ -27,8 +27,8 @@ struct ParsedInput {
   // Keys that the user did not set and whose value comes from a saved run and
   // differs from the default.
   std::map<std::string, std::string> taken;
-  // Of a phase or variant (train/variants.h): keys that are given for the whole
-  // input, of which it has no use.
+  // In a phase or variant (train/variants.h): keys given for the whole input
+  // that it does not use.
   std::vector<std::string> unused;
   std::vector<std::string> errors;  // "WHERE: key: what (did you mean ...?)"
   std::string path;

@@ -100,12 +100,20 @@ struct ConflictChecker {
            network.group_mbit_s > 0;
   }
 
-  bool is_bandwidth_limited(int rank) const {
+  // Whether messages pass outgoing links of limited bandwidth, within a group
+  // or to other groups: those of each of `ranks`; empty: of some worker.
+  bool passes_limited_links(const std::vector<int>& ranks) const {
     const NetworkOptions& network = options.network;
-    const bool has_number =
-        network.mbit_s.size() <= 1 || rank < std::ssize(network.mbit_s);
-    return network.group_mbit_s > 0 || !has_number ||
-           of_worker(network.mbit_s, rank, 0) > 0;
+    const bool is_limited_to_others = std::ranges::any_of(
+        network.mbit_s, [](double mbit_s) { return mbit_s > 0; });
+    if (network.group > 1 && network.group_mbit_s > 0) return true;
+    if (network.group > 0 && network.group == options.run.workers) return false;
+    if (ranks.empty() || network.mbit_s.size() <= 1)
+      return is_limited_to_others;
+    return std::ranges::all_of(ranks, [&](int rank) {
+      return rank >= std::ssize(network.mbit_s) ||
+             of_worker(network.mbit_s, rank, 0) > 0;
+    });
   }
 
   // Virtual times must stay far from the largest number.
@@ -179,14 +187,8 @@ struct ConflictChecker {
     for (const std::string& text : texts) {
       Episode episode;
       parse_episode(text, episode);
-      const bool is_limited =
-          episode.workers.empty()
-              ? is_bandwidth_limited()
-              : std::ranges::all_of(episode.workers, [this](int rank) {
-                  return is_bandwidth_limited(rank);
-                });
       refuse_if(episode.kind == Episode::Kind::kLink && episode.times > 1 &&
-                    !is_limited,
+                    !passes_limited_links(episode.workers),
                 {key},
                 "{}: divides a bandwidth that has no limit, expected "
                 "network.mbit_s > 0 or an added latency, as +30ms",
@@ -219,6 +221,12 @@ struct ConflictChecker {
               {"sync.wire", "sync.collective"},
               "is bf16, which sync.collective = native cannot send; expected "
               "fp32 or another collective");
+    refuse_if(sync.compress.bits != CompressOptions().bits &&
+                  sync.compress.levels > 0,
+              {"compress.bits", "compress.levels"},
+              "is {}, but compress.levels = {} determines the levels, expected "
+              "one of the two",
+              sync.compress.bits, sync.compress.levels);
     const std::vector<std::string> phases = phase_schemes(sync.sync_switch);
     refuse_if(phases.empty(), {"sync_switch.order"},
               "is missing: expected schemes such as bsp, asp, or 10");
@@ -364,6 +372,15 @@ struct ConflictChecker {
       refuse_if(!value_named<FieldShape>(shape), {"schedule.shapes"},
                 "{}: expected linear, polynomial or inverse_time",
                 in_quotes(shape));
+    const auto unused = [&](const char* key, const char* shape) {
+      refuse_if(std::ranges::count(schedule.shapes, shape) == 0,
+                {key, "schedule.shapes"},
+                "is used by the shape {}, which schedule.shapes lacks", shape);
+    };
+    if (schedule.power != ScheduleOptions().power)
+      unused("schedule.power", "polynomial");
+    if (schedule.decay_rate != ScheduleOptions().decay_rate)
+      unused("schedule.decay_rate", "inverse_time");
   }
 
   // Compares `length` with the bounds of the schedule that are known from the

@@ -46,12 +46,16 @@ std::vector<IniLine> parse_ini(std::string_view text) {
   std::vector<IniLine> lines;
   std::optional<std::string> section;
   int number = 0;
+  bool is_lost = false;  // the section, because its header is wrong
   for (const std::string& line : split(text, '\n')) {
     ++number;
     const std::string_view raw = trim(line);
     if (raw.empty() || raw.front() == '#' || raw.front() == ';') continue;
+    const bool is_header = raw.front() == '[';
+    if (is_lost && !is_header) continue;
     lines.push_back(parse_line(raw, section));
     lines.back().number = number;
+    is_lost = is_header && !lines.back().mistake.empty();
   }
   return lines;
 }
@@ -60,7 +64,8 @@ bool is_ini_value(std::string_view value) {
   const bool is_printable =
       std::none_of(value.begin(), value.end(),
                    [](char c) { return static_cast<unsigned char>(c) < 0x20; });
-  return is_printable && without_comment(value) == value;
+  return is_printable && without_comment(value) == value &&
+         trim(value) == value;
 }
 
 }  // namespace syncopate

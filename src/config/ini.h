@@ -28,6 +28,7 @@ std::vector<IniLine> parse_ini(std::string_view text);
 bool is_ini_value(std::string_view value);
 // What it expects, for messages.
 inline constexpr const char* kIniValue =
-    "no control characters, and no # at the start or after a blank";
+    "no control characters, no blank at an end, and no # at the start or after "
+    "a blank";
 
 }  // namespace syncopate

@@ -10,6 +10,11 @@
 namespace syncopate {
 namespace {
 
+// A shell expands neither after an equals sign, and an input file never.
+bool is_plain_path(const std::string& text) {
+  return !text.starts_with("~") && text.find('$') == std::string::npos;
+}
+
 // Accepts folder names without unknown placeholders.
 bool is_run_name(const std::string& text) {
   if (text == "." || text == "..") return false;
@@ -47,6 +52,9 @@ Keys run_keys() {
        .place = &RunOptions::directory,
        .doc = "Folder that contains runs; created if it does not exist. The "
               "environment variable SYNCOPATE_RUNS replaces the default.",
+       .form = {"a path without ~ at its beginning and without $, which "
+                "nothing expands here",
+                is_plain_path},
        .on_resume = OnResume::kMayChange},
       {.name = "run.seed",
        .place = &RunOptions::seed,

@@ -1,7 +1,5 @@
 #include "data/kinds.h"
 
-#include <functional>
-
 #include "data/clicks/click_readers.h"
 #include "data/images/readers.h"
 #include "data/questions/question_readers.h"

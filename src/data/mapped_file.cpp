@@ -1,13 +1,74 @@
 #include "data/mapped_file.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <mutex>
 
 #include "base/check.h"
 
 namespace syncopate {
+namespace {
+
+// The mapped ranges, for the handler of SIGBUS. A free place has no end.
+struct Mapped {
+  std::atomic<uintptr_t> begin = 0, end = 0;
+  std::string line;  // what the handler writes; set while the place is free
+};
+std::array<Mapped, 32> mapped;
+std::mutex mapped_mutex;
+
+// A page that cannot be read raises SIGBUS: the file is shorter than it was, or
+// its storage fails. Writes a line and ends the process; other causes end it by
+// the signal, as without a handler.
+void end_if_mapped(int number, siginfo_t* info, void* /*context*/) {
+  const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
+  for (const Mapped& file : mapped) {
+    if (at < file.begin || at >= file.end) continue;
+    [[maybe_unused]] const auto written =
+        ::write(STDERR_FILENO, file.line.data(), file.line.size());
+    _exit(static_cast<int>(ExitCode::kIoError));
+  }
+  std::signal(number, SIG_DFL);  // the access is repeated
+}
+
+void handle_bus_errors() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    struct sigaction action {};
+    action.sa_sigaction = &end_if_mapped;
+    sigemptyset(&action.sa_mask);
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGBUS, &action, nullptr);
+  });
+}
+
+void announce(std::span<const uint8_t> bytes, const std::string& path) {
+  handle_bus_errors();
+  const std::lock_guard lock(mapped_mutex);
+  for (Mapped& place : mapped) {
+    if (place.end != 0) continue;
+    place.line = "error: " + path +
+                 ": cannot be read any more: it became shorter, or its storage "
+                 "fails\n";
+    place.begin = reinterpret_cast<uintptr_t>(bytes.data());
+    place.end = place.begin + bytes.size();
+    return;
+  }
+}
+
+void withdraw(std::span<const uint8_t> bytes) {
+  const std::lock_guard lock(mapped_mutex);
+  for (Mapped& place : mapped)
+    if (place.begin == reinterpret_cast<uintptr_t>(bytes.data())) place.end = 0;
+}
+
+}  // namespace
 
 MappedFile::MappedFile(const fs::path& path) : path_(path.string()) {
   const InputFile file(path);  // the mapping remains when it is closed
@@ -17,11 +78,13 @@ MappedFile::MappedFile(const fs::path& path) : path_(path.string()) {
   if (at == MAP_FAILED) fail_errno(ExitCode::kIoError, path_, "map");
   ::madvise(at, num_bytes, MADV_RANDOM);  // only a hint
   bytes_ = {static_cast<const uint8_t*>(at), num_bytes};
+  announce(bytes_, path_);
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty())
-    ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  withdraw(bytes_);
+  ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
 }
 
 void MappedFile::will_need(int64_t first_byte, int64_t num_bytes) const {

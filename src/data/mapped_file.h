@@ -13,6 +13,8 @@
 
 namespace syncopate {
 
+// An access to a page that cannot be read ends the process with a line and code
+// 74.
 class MappedFile {
  public:
   // Errors: kInputMissing, kBadInput if it is not a regular file, kIoError.

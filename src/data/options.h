@@ -32,7 +32,8 @@ CHOICE(FillColour, "mean black", {kMean, kBlack});
 // of earlier versions do not tell the number of classes.
 struct TrainedModel {
   bool is_used = false;
-  int64_t classes = 0;  // of images; 0: unknown
+  int64_t classes = 0;                   // of images; 0: unknown
+  std::vector<std::string> class_names;  // by label; empty: unknown
 };
 
 struct DataOptions {

@@ -65,9 +65,10 @@ StepPlan StepBench::next() {
       (timed >= limits_.most || followed_ >= limits_.most ||
        (timed >= limits_.least && now_s - started_s_ > limits_.least_s) ||
        (warm_s_ && now_s - *warm_s_ > limits_.most_s));
-  Word word = step_.word(is_enough ? 1 : 0);
-  word.has_diverged = false;  // steps of a network that diverges take as long
-  return step_.scheme().next(word);
+  StepRequest request = step_.step_request(is_enough ? 1 : 0);
+  request.has_diverged =
+      false;  // steps of a network that diverges take as long
+  return step_.scheme().next(request);
 }
 
 StepTimes StepBench::run() {

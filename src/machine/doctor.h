@@ -47,12 +47,28 @@ class DoctorReport {
   ExitCode code_ = ExitCode::kDone;
 };
 
+// The folder in which runs are made: $SYNCOPATE_RUNS, else the current one.
+// The destructor removes it if it was not there before and is empty.
+class RunsFolder {
+ public:
+  RunsFolder();
+  ~RunsFolder();
+  RunsFolder(const RunsFolder&) = delete;
+  RunsFolder& operator=(const RunsFolder&) = delete;
+  const fs::path& path() const { return path_; }
+  std::string name() const;  // "here" or "in PATH"
+
+ private:
+  fs::path path_;
+  bool is_new_;
+};
+
 // Processor and GPUs of this process.
 void check_processor(DoctorReport& report, const Session& session);
 void check_gpus(DoctorReport& report);
 // Rank 0: how Slurm will treat this job.
 void check_slurm(DoctorReport& report, const Session& session);
-// Rank 0: the current directory, where a run would write.
+// Rank 0: the folder of runs.
 void check_storage(DoctorReport& report);
 void check_run_directory(DoctorReport& report);
 // All ranks: cores, threads and GPU of each, signals, messages, and whether

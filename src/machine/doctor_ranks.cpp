@@ -186,8 +186,9 @@ void check_lock_between_hosts(DoctorReport& report,
   const auto rank = static_cast<size_t>(endpoint.rank());
   bool is_first = true;
   for (size_t i = 0; i < rank; ++i) is_first &= hosts[i] != hosts[rank];
-  const auto folder_of = [](double pid) {
-    return fs::path(fmt::format("syncopate-doctor-{:.0f}", pid));
+  const RunsFolder runs;
+  const auto folder_of = [&](double pid) {
+    return runs.path() / fmt::format("syncopate-doctor-{:.0f}", pid);
   };
   double pid = 0;  // of rank 0 if it owns the folder
   std::optional<RunLock> owned;
@@ -237,13 +238,12 @@ void check_lock_between_hosts(DoctorReport& report,
   for (size_t i = 0; i < all.size(); ++i) {
     if (all[i][0] == kNotShared)
       return report.note("lock",
-                         "{} does not see the folder this was started in: "
-                         "start runs in one that all hosts share",
-                         hosts[i]);
+                         "{} does not see the folder of runs ({}): use one "
+                         "that all hosts share",
+                         hosts[i], runs.path().string());
     if (all[i][0] == kNoFile)
-      return report.note("lock",
-                         "{} cannot write in the folder this was started in",
-                         hosts[i]);
+      return report.note("lock", "{} cannot write in the folder of runs ({})",
+                         hosts[i], runs.path().string());
     if (all[i][0] == kLetIn)
       return report.note("lock",
                          "holds within a host only, not for {}: take care that "

@@ -1,7 +1,8 @@
-// Checks of `doctor`: the current directory, where a run would write.
+// Checks of `doctor`: the folder in which runs are made.
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -93,9 +94,28 @@ void check_requests(DoctorReport& report, const fs::path& folder) {
 
 }  // namespace
 
+RunsFolder::RunsFolder() {
+  const char* runs = std::getenv("SYNCOPATE_RUNS");
+  path_ = runs != nullptr && *runs != '\0' ? runs : ".";
+  std::error_code ignored;
+  is_new_ = !fs::exists(path_, ignored);
+}
+
+RunsFolder::~RunsFolder() {
+  std::error_code ignored;
+  if (is_new_) fs::remove(path_, ignored);  // if it is empty
+}
+
+std::string RunsFolder::name() const {
+  return path_ == "." ? "here" : "in " + path_.string();
+}
+
 void check_storage(DoctorReport& report) {
-  const fs::path path = fmt::format("syncopate-doctor-{}.h5", getpid());
+  const RunsFolder runs;
+  const fs::path path =
+      runs.path() / fmt::format("syncopate-doctor-{}.h5", getpid());
   try {
+    syncopate::create_directories(runs.path());
     const std::vector<float> values(1 << 20, 1.5f);
     const std::vector<int64_t> dims = {std::ssize(values)};
     const double begin = monotonic_s();
@@ -112,9 +132,8 @@ void check_storage(DoctorReport& report) {
       report.bad(ExitCode::kIoError, "storage", "read back other values");
     else
       report.ok("storage",
-                "HDF5 {}: 4 MiB written, synced and read back here in {:.0f} "
-                "ms",
-                hdf5_version(), 1e3 * seconds);
+                "HDF5 {}: 4 MiB written, synced and read back {} in {:.0f} ms",
+                hdf5_version(), runs.name(), 1e3 * seconds);
   } catch (const Error& error) {
     report.bad(error.code(), "storage", "{}", error.what());
   }
@@ -123,7 +142,9 @@ void check_storage(DoctorReport& report) {
 }
 
 void check_run_directory(DoctorReport& report) {
-  const fs::path folder = fmt::format("syncopate-doctor-{}", getpid());
+  const RunsFolder runs;
+  const fs::path folder =
+      runs.path() / fmt::format("syncopate-doctor-{}", getpid());
   try {
     syncopate::create_directories(folder);
     check_commits(report, folder);

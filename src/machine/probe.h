@@ -21,7 +21,7 @@ struct Cluster {
 // Times forward and backward passes on every rank, without communication, and
 // messages between pairs of ranks: in rounds of disjoint pairs, each rank with
 // every other one (above 64 ranks, with a sample of them). Takes about ten
-// seconds for the steps. `engine` must have been built with Memory::kPlanned
+// seconds for the steps. `engine` must have been built with EngineUse::kTrain
 // and a scheme that does not communicate during the passes. Collective; returns
 // the same on all ranks.
 Cluster probe_cluster(Session& session, Engine& engine);

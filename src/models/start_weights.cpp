@@ -1,6 +1,7 @@
 #include "models/start_weights.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include <fmt/format.h>
 
@@ -52,6 +53,25 @@ std::string hint_for(const FileNames& names, const std::string& name) {
        join(errors, "\nerror: model.weights: "));
 }
 
+// What PyTorch's wrappers put before every name, such as "module.".
+std::string wrapping_of(const SafeTensors& file) {
+  if (file.tensors().empty()) return "";
+  std::string found;
+  const auto is_longer = [&](const std::string& by) {
+    return std::ranges::all_of(file.tensors(), [&](const auto& tensor) {
+      return tensor.name.starts_with(found + by);
+    });
+  };
+  for (;;) {
+    if (is_longer("module."))
+      found += "module.";
+    else if (is_longer("_orig_mod."))
+      found += "_orig_mod.";
+    else
+      return found;
+  }
+}
+
 bool is_of_head(const FileNames& names, const std::string& name) {
   return !names.head.empty() && name.starts_with(names.head);
 }
@@ -66,13 +86,14 @@ StartWeights::StartWeights(const WeightsSource& source,
     fail(ExitCode::kInputMissing, "model.weights: {}: no such file",
          source_.path);
   const SafeTensors file(source_.path);
+  wrapping_ = wrapping_of(file);
   parameters_ = find(file, parameters);
   buffers_ = find(file, buffers);
   check_missing();
   if (!errors_.empty()) fail_with(errors_);
   // Counters that PyTorch keeps beside running statistics are no loss.
   for (const SafeTensors::Tensor& tensor : file.tensors())
-    if (!used_.contains(tensor.name) &&
+    if (!used_.contains(tensor.name.substr(wrapping_.size())) &&
         !tensor.name.ends_with(".num_batches_tracked"))
       unused_.push_back(tensor.name);
 }
@@ -83,7 +104,8 @@ StartWeights::Names StartWeights::find(const SafeTensors& file,
   for (const ParameterEntry& entry : table.entries()) {
     const Names names = names_of(*source_.names, entry);
     const auto found = std::ranges::find_if(
-        names, [&](const std::string& name) { return file.has(name); });
+        names,
+        [&](const std::string& name) { return file.has(wrapping_ + name); });
     if (found == names.end()) {
       sources.emplace_back();
       missing_.push_back(names[0]);
@@ -91,7 +113,7 @@ StartWeights::Names StartWeights::find(const SafeTensors& file,
     }
     sources.push_back(*found);
     used_.insert(*found);
-    check(file, entry, *found);
+    check(file, entry, wrapping_ + *found);
   }
   return sources;
 }
@@ -141,10 +163,24 @@ void StartWeights::read_range(const SafeTensors& file,
     if (found[index].empty()) continue;
     const ParameterEntry& entry = table[index];
     const auto values = range.subspan(entry.offset, entry.elems());
-    file.read(found[index], values);
+    const std::string name = wrapping_ + found[index];
+    file.read(name, values);
+    check_values(entry, name, values);
     if (entry.name == source_.names->pixels)
       to_channels_last(values, entry.shape[0], source_.channels);
   }
+}
+
+// Damage, or the end of a run that diverged: no start for another one.
+void StartWeights::check_values(const ParameterEntry& entry,
+                                const std::string& name,
+                                std::span<const float> values) const {
+  const bool is_variance = entry.name.ends_with("running_var");
+  for (const float value : values)
+    if (!std::isfinite(value) || (is_variance && value < 0))
+      fail(ExitCode::kBadInput, "model.weights: {}: {} holds {}, expected {}",
+           source_.path, name, value,
+           is_variance ? "variances" : "finite numbers");
 }
 
 std::string StartWeights::description() const {

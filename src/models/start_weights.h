@@ -53,8 +53,13 @@ class StartWeights {
                   const ParameterTable& table,
                   std::span<float> range) const;
 
+  void check_values(const ParameterEntry& entry,
+                    const std::string& name,
+                    std::span<const float> values) const;
+
   WeightsSource source_;
-  Names parameters_, buffers_;  // names in the file; "": absent
+  std::string wrapping_;        // that all names in the file begin with
+  Names parameters_, buffers_;  // names behind it; "": absent
   Names missing_, unused_;      // by their names in the file
   Names errors_;
   std::set<std::string> used_;

@@ -1,7 +1,6 @@
 #include "ops/plan_table.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <limits>
 #include <optional>

@@ -37,7 +37,7 @@ struct OptimizerOptions {
   bool decay_batchnorm = true;  // false: gamma and beta of norms are exempt
   bool decay_bias = true;       // false: biases are exempt
   double clip_norm = 0;         // global norm of the gradient; 0: no clipping
-  // The rate and its scaling with batch and workers (spec 3.4): lr_eff = lr /
+  // The rate and its scaling with batch and workers: lr_eff = lr /
   // base_batch * batch * factor, or lr * sqrt(factor * batch / base_batch).
   // With scale none, lr is used unchanged.
   LrScale lr_scale = LrScale::kNone;

@@ -62,7 +62,7 @@ std::unique_ptr<ResidentClicks> make_resident(const Setup& setup,
   Device& device = *setup.device;
   const int64_t S = set.samples(), F = spec.fields();
   const int64_t row_bytes = S * F * static_cast<int64_t>(sizeof(int32_t));
-  if (device.kind() == DeviceKind::kCpu || S > INT32_MAX ||
+  if (device.kind() == DeviceKind::kCpu || S == 0 || S > INT32_MAX ||
       row_bytes + S > device.total_bytes() / 4 / processes_a_device)
     return nullptr;
   auto resident = std::make_unique<ResidentClicks>();
@@ -233,6 +233,15 @@ class ClickProblem final : public Problem {
   SampleSpec spec() const override { return data_.spec; }
   std::string source() const override { return data_.source; }
   std::string digest() const override { return data_.digest; }
+  std::string vocabulary() const override { return data_.vocabulary; }
+
+  std::string doubt() const override {
+    const std::span<const uint8_t> clicked = data_.test->clicked();
+    const auto clicks = std::ranges::count(clicked, uint8_t{1});
+    if (clicks > 0 && clicks < std::ssize(clicked)) return "";
+    return fmt::format("{}: {} test record is a click, so there is no AUC",
+                       data_.source, clicks == 0 ? "no" : "every");
+  }
 
   SampleTable training_samples() const override {
     return table_of(*data_.train);

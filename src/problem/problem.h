@@ -72,6 +72,9 @@ class Problem {
   // Call after restore(). Says why the test set can hardly be what the model
   // was trained for; "" if nothing speaks against it.
   virtual std::string doubt() const { return ""; }
+  // The digest of what numbers the words or values in the data, which must be
+  // the one that a model was trained with; "" if there is nothing of the kind.
+  virtual std::string vocabulary() const { return ""; }
   // By label; empty where the data have none.
   virtual std::vector<std::string> class_names() const { return {}; }
   // Describes a sample, for the plan: "32 x 32 x 3, 10 classes".

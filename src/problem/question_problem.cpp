@@ -181,6 +181,7 @@ class QuestionProblem final : public Problem {
 
   std::string source() const override { return data_.source; }
   std::string digest() const override { return data_.digest; }
+  std::string vocabulary() const override { return data_.vocabulary_digest; }
   std::string check() const override { return ""; }  // loading reads all
 
   void require_labels() const override {

@@ -1,8 +1,11 @@
 #include "run/signals.h"
 
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <string_view>
 
 #include "base/check.h"
@@ -26,9 +29,25 @@ void look_at_hangup() {
 [[gnu::section(".preinit_array"),
   gnu::used]] void (*const look_first)() = &look_at_hangup;
 
+int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{1000} * now.tv_sec + now.tv_nsec / 1'000'000;
+}
+
+// Launchers and wrappers such as timeout pass on what the terminal sends, too:
+// a signal that soon after the first is the same request.
+constexpr int64_t kSameRequest_ms = 500;
+std::atomic<int64_t> interrupted_at_ms = 0;
+static_assert(std::atomic<int64_t>::is_always_lock_free);
+
 void on_signal(int number) {
   if (number == SIGINT) {
-    if (request == static_cast<int>(StopRequest::kInterrupt)) _exit(130);
+    if (request == static_cast<int>(StopRequest::kInterrupt)) {
+      if (now_ms() - interrupted_at_ms > kSameRequest_ms) _exit(130);
+      return;
+    }
+    interrupted_at_ms = now_ms();
     request = static_cast<int>(StopRequest::kInterrupt);
     constexpr std::string_view kAnswer =
         "\ninterrupted: the run writes a checkpoint and stops after this step "

@@ -118,7 +118,7 @@ std::vector<int64_t> Asp::steps_of_workers() {
 
 // Requests another step before it waits for the pull. A later answer would
 // queue behind the gradients that rank 0 pushes over the same connection.
-StepPlan Asp::next(const Word& mine) {
+StepPlan Asp::next(const StepRequest& mine) {
   tickets().ask(mine);
   pull(mine);
   await_pulled();
@@ -131,12 +131,12 @@ StepPlan Asp::next(const Word& mine) {
 // With asp.pull = before_step: whether the first step of a segment pulls. In
 // virtual time the last pull of the segment before counts as this one, so that
 // a boundary takes no time, but values from before a pause would be stale.
-bool Asp::pulls_first(const Word& mine) {
+bool Asp::pulls_first(const StepRequest& mine) {
   return exchange_.has_requests() &&
          (has_entered_ || mine.has_paused || !endpoint().has_virtual_time());
 }
 
-void Asp::pull(const Word& mine) {
+void Asp::pull(const StepRequest& mine) {
   const bool has_pushed = exchange_.is_in_flight();
   if (exchange_.has_requests() && !has_left_ &&
       (has_pushed || pulls_first(mine)))

@@ -37,7 +37,7 @@ class Asp : public SchemeBase {
   explicit Asp(const SchemeParts& parts, int64_t bound = Tickets::kNoBound);
   void enter() override;
   void begin(const Segment& given) override;
-  StepPlan next(const Word& mine) override;
+  StepPlan next(const StepRequest& mine) override;
   void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   void update(const StepPlan& plan) override;
   bool is_pulling() const override { return exchange_.is_in_flight(); }
@@ -55,8 +55,8 @@ class Asp : public SchemeBase {
  private:
   void check_counters();
   std::vector<int64_t> steps_of_workers();
-  bool pulls_first(const Word& mine);
-  void pull(const Word& mine);
+  bool pulls_first(const StepRequest& mine);
+  void pull(const StepRequest& mine);
   void await_pulled();
   OnHost own_slice(std::span<float> range, const Slice& slice);
 

@@ -19,10 +19,10 @@ class DPsgd final : public GossipBase {
   explicit DPsgd(const SchemeParts& parts)
       : GossipBase(parts),
         exchange_(parts, parts.replica.parameters.write(), degree(), wire_) {
-    mixing_.push_back({static_cast<float>(self_weight_ - 1), exchange_.sent()});
+    const Drawn weights = drawn(1);
+    mixing_.push_back({weights.own, exchange_.sent()});
     for (int j = 0; j < degree(); ++j)
-      mixing_.push_back(
-          {static_cast<float>(neighbours_[j].weight), exchange_.incoming(j)});
+      mixing_.push_back({weights.neighbours[j], exchange_.incoming(j)});
   }
 
   void update(const StepPlan& plan) override {

@@ -17,11 +17,11 @@ namespace {
 class DcdPsgd final : public CompressedGossip {
  public:
   explicit DcdPsgd(const SchemeParts& parts) : CompressedGossip(parts) {
-    mixing_.push_back(
-        {static_cast<float>(self_weight_ - 1), replica().parameters});
+    const Drawn weights = drawn(1);
+    mixing_.push_back({weights.own, replica().parameters});
     for (int j = 0; j < degree(); ++j) {
       xhat_.push_back(keep_copy_of(j));
-      mixing_.push_back({static_cast<float>(neighbours_[j].weight), xhat_[j]});
+      mixing_.push_back({weights.neighbours[j], xhat_[j]});
     }
   }
 

@@ -16,7 +16,9 @@ namespace {
 class DeepSqueeze final : public CompressedGossip {
  public:
   explicit DeepSqueeze(const SchemeParts& parts)
-      : CompressedGossip(parts), error_(keep_range(Owner::kWorker, "error")) {}
+      : CompressedGossip(parts),
+        error_(keep_range(Owner::kWorker, "error")),
+        weights_(drawn(parts.sync.choco.gamma)) {}
 
   void enter() override {
     CompressedGossip::enter();
@@ -34,13 +36,13 @@ class DeepSqueeze final : public CompressedGossip {
  private:
   void take_in() override {
     const std::span<float> x = replica().parameters.write();
-    const double gamma = parts_.sync.choco.gamma;
-    blend(x, own(), 1, gamma * (self_weight_ - 1));
+    blend(x, own(), 1, weights_.own);
     for (int j = 0; j < degree(); ++j)
-      blend(x, from(j), 1, gamma * neighbours_[j].weight);
+      blend(x, from(j), 1, weights_.neighbours[j]);
   }
 
   std::span<float> error_;  // e
+  Drawn weights_;           // gamma (w_ij - [i = j])
 };
 
 }  // namespace

@@ -140,7 +140,7 @@ std::vector<PhaseOfGroups> make_phases(const DsSyncOptions& options,
 class DsSync final : public SchemeBase {
  public:
   explicit DsSync(const SchemeParts& parts);
-  StepPlan next(const Word& mine) override;
+  StepPlan next(const StepRequest& mine) override;
   void update(const StepPlan& plan) override { step_locally(plan); }
   void end_step(const StepPlan& plan) override;
   void finish(RunEnd end) override;
@@ -178,7 +178,7 @@ void DsSync::average_over(const Group& group) {
                   {averaged_buffers(options_.batchnorm)}});
 }
 
-StepPlan DsSync::next(const Word& mine) {
+StepPlan DsSync::next(const StepRequest& mine) {
   const StepPlan plan = SchemeBase::next(mine);
   if (!plan.stop && size() > 1 && options_.place == Averaging::kBeforeForward)
     average_over(group_of(plan));

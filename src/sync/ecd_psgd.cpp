@@ -27,13 +27,14 @@ class EcdPsgd final : public CompressedGossip {
       : CompressedGossip(parts),
         is_zero_unless_sent_(parts.sync.compress.kind == "random_k" &&
                              !parts.sync.compress.biased) {
-    const auto add = [&](double weight, std::span<float> xhat) {
+    const auto add = [&](float weight, std::span<float> xhat) {
       xhat_.push_back(xhat);
-      mixing_.push_back({static_cast<float>(weight), xhat});
+      mixing_.push_back({weight, xhat});
     };
-    add(self_weight_, keep_range(Owner::kWorker, "xhat"));
+    const Drawn weights = drawn(1);
+    add(1 + weights.own, keep_range(Owner::kWorker, "xhat"));
     for (int j = 0; j < degree(); ++j)
-      add(neighbours_[j].weight, keep_copy_of(j));
+      add(weights.neighbours[j], keep_copy_of(j));
   }
 
   void enter() override {

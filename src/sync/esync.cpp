@@ -6,7 +6,7 @@
 //   w_{t+1} = w_t + global_lr 1/N sum_r (x_r - w_t)        (all-reduce)
 //   x = w_{t+1};  RESET
 //
-// Li et al. (IEEE TSC 2020), spec 4.1. The sum is over workers, regardless of
+// Li et al. (IEEE TSC 2020). The sum is over workers, regardless of
 // their n_r. BatchNorm's running statistics are averaged with the parameters or
 // stay local. Momentum, if any, is local too.
 //
@@ -48,7 +48,7 @@ constexpr Tag kCount = tags::kStateServer + 2;
 constexpr double kMeasuredEpsilon = 0.1;
 
 enum Kind { kQuery, kReset, kEnd };
-struct Letter {
+struct ServerRequest {
   int64_t kind, round, local_steps;
   double step_s;
 };
@@ -60,7 +60,7 @@ class Esync final : public SchemeBase {
   void enter() override;
   void begin(const Segment& segment) override;
   bool resume() override;
-  StepPlan next(const Word& mine) override;
+  StepPlan next(const StepRequest& mine) override;
   bool abandons_step() override;
   // Also if the answer, at a boundary, may still be that the round is over.
   bool is_pulling() const override {
@@ -152,17 +152,17 @@ double Esync::epsilon_steps(const SchemeParts& parts) {
 void Esync::serve(Endpoint& endpoint) {
   for (int num_ended = 0; num_ended < endpoint.size();) {
     const Message message = endpoint.recv_any({kToServer, kToServer});
-    Letter letter;
-    CHECK(message.payload.size() == sizeof letter);
-    std::memcpy(&letter, message.payload.data(), sizeof letter);
+    ServerRequest request;
+    CHECK(message.payload.size() == sizeof request);
+    std::memcpy(&request, message.payload.data(), sizeof request);
     const Time now = endpoint.now();
-    if (letter.kind == kEnd) ++num_ended;
-    if (letter.kind == kReset) server_.reset(message.from, letter.round, now);
-    if (letter.kind != kQuery) continue;
+    if (request.kind == kEnd) ++num_ended;
+    if (request.kind == kReset) server_.reset(message.from, request.round, now);
+    if (request.kind != kQuery) continue;
     int64_t answer = kAskAgain;
     if (num_ended == 0)
       answer =
-          server_.query(message.from, letter.local_steps, letter.step_s, now)
+          server_.query(message.from, request.local_steps, request.step_s, now)
               ? kReady
               : kAnotherStep;
     endpoint.wait(endpoint.isend({&answer, sizeof answer}, message.from,
@@ -171,8 +171,8 @@ void Esync::serve(Endpoint& endpoint) {
 }
 
 void Esync::tell(int kind) {
-  const Letter letter{kind, round_, local_steps_, step_s_};
-  endpoint().wait(endpoint().isend({&letter, sizeof letter}, 0, kToServer,
+  const ServerRequest request{kind, round_, local_steps_, step_s_};
+  endpoint().wait(endpoint().isend({&request, sizeof request}, 0, kToServer,
                                    Traffic::kControl));
 }
 
@@ -226,7 +226,7 @@ bool Esync::resume() {
 }
 
 // A phase may begin between boundaries.
-StepPlan Esync::next(const Word& mine) {
+StepPlan Esync::next(const StepRequest& mine) {
   resume();
   const StepPlan plan = SchemeBase::next(mine);
   step_began_ = endpoint().now();

@@ -13,10 +13,9 @@ namespace syncopate {
 
 // Collective among all workers; changes only those for which `removed`, by
 // rank, is not 0. They get the parameters and the optimizer's state, which are
-// equal among the others. Where others have values of their own, that is in the
-// moving average and with `own_statistics` in BatchNorm's statistics, they get
-// the mean of these, so that the mean over all workers is that of those who
-// stayed.
+// equal among the active workers. State that differs between those (the moving
+// average and, with `own_statistics`, BatchNorm's statistics) is set to their
+// mean; the mean over all workers then equals that over the active ones.
 void fill_removed(Context& context,
                   Endpoint& endpoint,
                   Replica& replica,

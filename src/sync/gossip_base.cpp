@@ -1,5 +1,6 @@
 #include "sync/gossip_base.h"
 
+#include <cmath>
 #include <utility>
 
 #include "compress/message.h"
@@ -40,11 +41,25 @@ void add_terms(Context& context,
 GossipBase::GossipBase(const SchemeParts& parts)
     : SchemeBase(parts, lockstep(parts, kLoosePeriod), {}) {
   MixingRow row = make_topology(parts.sync.topology, size()).row(rank());
-  self_weight_ = row.self;
   neighbours_ = std::move(row.neighbours);
   for (const Neighbour& neighbour : neighbours_)
     neighbour_ranks_.push_back(neighbour.rank);
   receivers_ = std::move(row.receivers);
+}
+
+// Weights of less than `factor` together have at most 24 bits in this unit.
+GossipBase::Drawn GossipBase::drawn(double factor) const {
+  const double unit = std::exp2(std::ceil(std::log2(factor)) - 24);
+  Drawn result{};
+  double sum = 0;
+  for (const Neighbour& neighbour : neighbours_) {
+    const double rounded =
+        unit * std::nearbyint(factor * neighbour.weight / unit);
+    result.neighbours.push_back(static_cast<float>(rounded));
+    sum += rounded;
+  }
+  result.own = static_cast<float>(-sum);
+  return result;
 }
 
 CompressedGossip::CompressedGossip(const SchemeParts& parts)
@@ -134,9 +149,10 @@ void check_contraction(const SchemeRequest& request, const char* scheme) {
     if (2 * kept_of(entry.elems(), compress.ratio) <= entry.elems())
       fail(ExitCode::kBadInput,
            "compress.biased: no, but {} diverges with unbiased random_k that "
-           "drops half of a tensor or more, expected yes, or compress.ratio "
-           "below 0.5",
-           scheme);
+           "drops half of a tensor or more, here {} of the {} elements of {}; "
+           "expected yes, or a compress.ratio that keeps more",
+           scheme, entry.elems() - kept_of(entry.elems(), compress.ratio),
+           entry.elems(), entry.name);
 }
 
 Keys choco_keys() {

@@ -26,7 +26,16 @@ class GossipBase : public SchemeBase {
 
   int degree() const { return static_cast<int>(neighbours_.size()); }
 
-  double self_weight_;                 // w_ii
+  // The coefficients of `factor` sum_j w_ij (x_j - x_i), by neighbour and of
+  // this worker. They are multiples of a power of two that depends on `factor`
+  // alone, so that their sum is exactly 0, as are those of the columns:
+  // otherwise each step would move the mean of all models to the same side.
+  struct Drawn {
+    float own;
+    std::vector<float> neighbours;
+  };
+  Drawn drawn(double factor) const;
+
   std::vector<Neighbour> neighbours_;  // j, w_ij
   std::vector<int> neighbour_ranks_;
   std::vector<int> receivers_;  // the same ranks in the order of sending

@@ -13,7 +13,7 @@
 namespace syncopate {
 namespace {
 
-// A word to itself. Others are the index of the sender's word.
+// A probe to itself. Others are the index of the sender's probe.
 constexpr int64_t kEnd = -1;
 
 }  // namespace
@@ -25,12 +25,12 @@ LinkProbe::LinkProbe(Endpoint& endpoint, Group members)
 void LinkProbe::serve(Endpoint& endpoint) {
   for (;;) {
     const Message message = endpoint.recv_any({tags::kProbe, tags::kProbe});
-    int64_t word = 0;
-    CHECK(message.payload.size() == sizeof word);
-    std::memcpy(&word, message.payload.data(), sizeof word);
-    if (word == kEnd) return;
-    endpoint.wait(endpoint.isend({&word, sizeof word}, message.from,
-                                 tags::kProbeAnswer + static_cast<Tag>(word),
+    int64_t probe = 0;
+    CHECK(message.payload.size() == sizeof probe);
+    std::memcpy(&probe, message.payload.data(), sizeof probe);
+    if (probe == kEnd) return;
+    endpoint.wait(endpoint.isend({&probe, sizeof probe}, message.from,
+                                 tags::kProbeAnswer + static_cast<Tag>(probe),
                                  Traffic::kProbe));
   }
 }
@@ -45,9 +45,9 @@ void LinkProbe::begin(const Segment& segment) {
 
 void LinkProbe::send() {
   for (int i = 0; i < num_sent_; ++i)
-    if (!endpoint_.done(words_[i].task)) return;
+    if (!endpoint_.done(probes_[i].task)) return;
   round_trip_s();  // late answers count for the next round
-  for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
+  for (int i = 0; i < num_sent_; ++i) endpoint_.join(probes_[i].task);
   const int others = members_.size() - 1;
   num_sent_ = std::min(kPeers, others);
   round_began_ = endpoint_.now();
@@ -55,17 +55,17 @@ void LinkProbe::send() {
     const auto step = static_cast<int>((round_ * kPeers + i) % others);
     const int peer =
         members_.members[(members_.position + 1 + step) % members_.size()];
-    Word& word = words_[i];
-    word.task =
-        endpoint_.start("link probe", [&word, peer, i](Endpoint& endpoint) {
+    Probe& probe = probes_[i];
+    probe.task =
+        endpoint_.start("link probe", [&probe, peer, i](Endpoint& endpoint) {
           int64_t mine = i, answer = 0;
           const Request back = endpoint.irecv({&answer, sizeof answer}, peer,
                                               tags::kProbeAnswer + i);
-          word.sent_at = endpoint.now();
+          probe.sent_at = endpoint.now();
           endpoint.wait(endpoint.isend({&mine, sizeof mine}, peer, tags::kProbe,
                                        Traffic::kProbe));
           endpoint.wait(back);
-          word.answered_at = endpoint.now();
+          probe.answered_at = endpoint.now();
         });
   }
   ++round_;
@@ -75,8 +75,8 @@ std::optional<double> LinkProbe::round_trip_s() {
   if (num_sent_ == 0) return last_s_;
   double fastest = std::numeric_limits<double>::infinity();
   for (int i = 0; i < num_sent_; ++i)
-    if (endpoint_.done(words_[i].task))
-      fastest = std::min(fastest, words_[i].answered_at - words_[i].sent_at);
+    if (endpoint_.done(probes_[i].task))
+      fastest = std::min(fastest, probes_[i].answered_at - probes_[i].sent_at);
   if (std::isfinite(fastest)) return last_s_ = fastest;
   if (!last_s_) return std::nullopt;
   return std::max(*last_s_, endpoint_.now() - round_began_);
@@ -84,7 +84,7 @@ std::optional<double> LinkProbe::round_trip_s() {
 
 void LinkProbe::quiesce() {
   if (!service_) return;
-  for (int i = 0; i < num_sent_; ++i) endpoint_.join(words_[i].task);
+  for (int i = 0; i < num_sent_; ++i) endpoint_.join(probes_[i].task);
   round_trip_s();
   num_sent_ = 0;
   barrier(endpoint_, members_, tags::kProbeEnd);

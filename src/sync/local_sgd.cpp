@@ -34,7 +34,7 @@ class LocalSgd final : public SchemeBase {
     velocity_ = keep_range(Owner::kShared, "outer_velocity");
   }
 
-  StepPlan next(const Word& mine) override {
+  StepPlan next(const StepRequest& mine) override {
     const StepPlan plan = SchemeBase::next(mine);
     is_together_ =
         !plan.stop &&

@@ -83,9 +83,9 @@ CHOICE(SwitchPolicy, "fixed greedy elastic", {kFixed, kGreedy, kElastic});
 CHOICE(Plateau, "none eval_loss eval_metric", {kNone, kEvalLoss, kEvalMetric});
 
 struct SyncSwitchOptions {
-  std::vector<std::string> order;   // schemes by phase; "1" bsp, "0" asp
-  std::vector<double> fractions;    // of the run's work, per phase; sum 1
-  std::vector<double> train_steps;  // or cumulative converted steps (spec 2.1)
+  std::vector<std::string> order;      // schemes by phase; "1" bsp, "0" asp
+  std::vector<double> fractions;       // of the run's work, per phase; sum 1
+  std::vector<double> train_steps;     // or cumulative, as published (phases.h)
   std::vector<std::string> overrides;  // "2:optimizer.lr=0.05"
   LrRule lr_rule = LrRule::kLinear;
   MomentumRule momentum_rule = MomentumRule::kKeep;

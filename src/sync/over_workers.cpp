@@ -3,9 +3,20 @@
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "device/device_vector.h"
+#include "ops/combine.h"
 #include "ops/elementwise.h"
 
 namespace syncopate {
+
+void divide(Context& context, std::span<float> sum, int workers) {
+  const double share = 1.0 / workers;
+  const auto nearest = static_cast<float>(share);
+  const auto rest = static_cast<float>(share - nearest);
+  if (rest == 0)
+    scale(context, sum, nearest);
+  else
+    combine(context, sum, {{rest, sum}, {nearest, sum}});
+}
 
 void mean_over_workers(Context& context,
                        Endpoint& endpoint,
@@ -16,7 +27,7 @@ void mean_over_workers(Context& context,
                  CollectiveAlgorithm::kRing, Wire::kF32, tags::kEvaluation,
                  Traffic::kEvaluation);
   host.put_back();
-  scale(context, values, 1.0f / static_cast<float>(endpoint.size()));
+  divide(context, values, endpoint.size());
 }
 
 void copy_from_worker(Context& context,

@@ -50,7 +50,7 @@ void Lockstep::heed_shared_stop(bool is_asked) {
   if (shared_->until && here >= *shared_->until) steps_in_segment_ = taken_;
 }
 
-Turn Lockstep::next(const Word& mine) {
+Turn Lockstep::next(const StepRequest& mine) {
   if (taken_ % period_ == 0 && taken_ < steps_in_segment_) {
     if (agreement_) {
       quiesce();
@@ -167,16 +167,16 @@ void Tickets::begin(const Segment& segment, std::vector<int64_t> steps) {
                              [this](Endpoint& endpoint) { serve(endpoint); });
 }
 
-void Tickets::ask(const Word& mine) {
+void Tickets::ask(const StepRequest& mine) {
   CHECK(is_open_ && !answer_);
   if (is_over_) return;
-  wish_ = {steps_, mine.stop > 0 || mine.has_diverged ? 1 : 0, mine.step_s};
+  wanted_ = {steps_, mine.stop > 0 || mine.has_diverged ? 1 : 0, mine.step_s};
   answer_ = endpoint_.irecv({&ticket_, sizeof ticket_}, 0, tags::kTicketAnswer);
-  request_ = endpoint_.isend({&wish_, sizeof wish_}, 0, tags::kTicketRequest,
-                             Traffic::kControl);
+  request_ = endpoint_.isend({&wanted_, sizeof wanted_}, 0,
+                             tags::kTicketRequest, Traffic::kControl);
 }
 
-Turn Tickets::next(const Word& mine) {
+Turn Tickets::next(const StepRequest& mine) {
   if (!answer_) ask(mine);
   if (is_over_) return {.stop = true};
   endpoint_.wait(std::exchange(request_, nullptr));
@@ -202,14 +202,14 @@ void Tickets::serve(Endpoint& endpoint) {
   for (int num_told = 0; num_told < endpoint.size();) {
     const Message message =
         endpoint.recv_any({tags::kTicketRequest, tags::kTicketRequest});
-    Wish wish;
-    CHECK(message.payload.size() == sizeof wish);
-    std::memcpy(&wish, message.payload.data(), sizeof wish);
+    TicketRequest wanted;
+    CHECK(message.payload.size() == sizeof wanted);
+    std::memcpy(&wanted, message.payload.data(), sizeof wanted);
     // A recorded push may be held back for that of a step not handed out yet,
     // so a replayed segment ends where the recorded one did.
-    is_closed |= wish.ends != 0 && replay_ == nullptr;
-    if (ends_early_) is_closed |= ends_early_(message.from, wish.step_s);
-    line.join(message.from, wish.steps);
+    is_closed |= wanted.ends != 0 && replay_ == nullptr;
+    if (ends_early_) is_closed |= ends_early_(message.from, wanted.step_s);
+    line.join(message.from, wanted.steps);
     while (!line.is_empty()) {
       const int rank = next();
       if (rank < 0) break;

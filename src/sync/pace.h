@@ -22,7 +22,7 @@ struct Segment {
 };
 
 // What a worker tells the others when it requests another step.
-struct Word {
+struct StepRequest {
   int stop = 0;  // above 0: a signal or time limit asks to stop
   bool has_diverged = false;
   double step_s = 0;        // duration of its last step, computing only
@@ -39,7 +39,7 @@ class Pace {
  public:
   virtual ~Pace() = default;
   virtual void begin(const Segment& segment) = 0;
-  virtual Turn next(const Word& mine) = 0;  // may wait
+  virtual Turn next(const StepRequest& mine) = 0;  // may wait
   virtual void quiesce() = 0;
   // Steps of a worker until a stop that it requested takes effect.
   virtual int64_t stop_lag() const = 0;
@@ -57,7 +57,7 @@ struct SharedStop {
   std::optional<int64_t> until = {};  // worker_steps at which all stop
 };
 
-// Every member of the group takes the same number of steps. Their words are
+// Every member of the group takes the same number of steps. Their requests are
 // agreed concurrently with the computation, `period` steps at a time: a stop
 // takes effect up to 2 * period steps after it was requested, and no member
 // gets further than that ahead of another. Schemes that wait for all workers at
@@ -76,7 +76,7 @@ class Lockstep final : public Pace {
            int steppers = 0,
            SharedStop* shared = nullptr);
   void begin(const Segment& segment) override;
-  Turn next(const Word& mine) override;
+  Turn next(const StepRequest& mine) override;
   void quiesce() override;
   int64_t stop_lag() const override {
     return shared_ != nullptr ? 1 : 2 * period_;
@@ -115,16 +115,16 @@ class Tickets final : public Pace {
   void begin(const Segment& segment) override;
   // With a bound: `steps` on rank 0 are those of each worker so far.
   void begin(const Segment& segment, std::vector<int64_t> steps);
-  // Requests the step that next() then waits for (and ignores its own word), so
-  // that the answer arrives while this worker waits for something else.
+  // Requests the step that next() then waits for (and ignores its own request),
+  // so that the answer arrives while this worker waits for something else.
   // Otherwise next() requests it.
-  void ask(const Word& mine);
-  Turn next(const Word& mine) override;
+  void ask(const StepRequest& mine);
+  Turn next(const StepRequest& mine) override;
   void quiesce() override;
   int64_t stop_lag() const override { return 2; }
 
  private:
-  struct Wish {
+  struct TicketRequest {
     int64_t steps;  // so far
     int64_t ends;   // 1: the segment is to end
     double step_s;
@@ -139,7 +139,7 @@ class Tickets final : public Pace {
   Segment segment_;
   std::vector<int64_t> steps_before_;  // the segment, by rank
   bool is_open_ = false, is_over_ = false;
-  Wish wish_{};
+  TicketRequest wanted_{};
   int64_t ticket_ = 0;
   Request request_, answer_;  // in flight
   Task service_;              // rank 0

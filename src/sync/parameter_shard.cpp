@@ -218,6 +218,8 @@ void ParameterShard::add_statistics(const Kept& kept) {
   if (!has_values(s)) return;
   const auto* const u = reinterpret_cast<const float*>(kept.statistics.data());
   const float* const p = kept.pulled_statistics.data();
+  // A step that was skipped (run.on_nonfinite) has seen no batch.
+  if (std::equal(p, p + statistics_.size(), u)) return;
   for (int64_t i = 0; i < statistics_.size(); ++i)
     s[i] = u[i] + statistics_kept_ * (s[i] - p[i]);
 }

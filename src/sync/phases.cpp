@@ -124,6 +124,14 @@ void check_policy(const SyncSwitchOptions& options,
          "elastic, fixed or sync_switch.fractions");
 }
 
+bool leaves_averages(const std::vector<std::string>& phases) {
+  for (size_t i = 1; i < phases.size(); ++i)
+    if (scheme_info(phases[i - 1]).averages_gradients &&
+        !scheme_info(phases[i]).averages_gradients)
+      return true;
+  return false;
+}
+
 }  // namespace
 
 bool steps_together(const std::string& scheme) {
@@ -189,6 +197,13 @@ void check_phases(const SyncSwitchOptions& options,
     fail(ExitCode::kBadInput,
          "sync_switch.momentum_ramp: 0 for sync_switch.momentum_rule = {}, "
          "expected the length of the ramp, as 2400 steps",
+         options.momentum_rule);
+  if (options.momentum_rule != MomentumRule::kKeep &&
+      !leaves_averages(phases) && options.policy != SwitchPolicy::kGreedy)
+    fail(ExitCode::kBadInput,
+         "sync_switch.momentum_rule: {}, but no phase that averages gradients "
+         "is "
+         "followed by one that does not, expected keep",
          options.momentum_rule);
   check_policy(options, phases);
 }

@@ -1,5 +1,5 @@
 // Sync-Switch's arithmetic: the work of each phase, and the momentum after a
-// switch. Pure functions. (Spec 2.1.)
+// switch. Pure functions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -178,7 +177,7 @@ class Scheme {
   // true if it has: its time then belongs to the worker's last step.
   virtual bool resume() { return false; }
   // May block: on a stale bound, a pull, or an average before forward.
-  virtual StepPlan next(const Word& mine) = 0;
+  virtual StepPlan next(const StepRequest& mine) = 0;
   // Called during backward, with the plan that update() gets; never blocks, may
   // start communication.
   virtual void gradient_ready(const Bucket&, const StepPlan&) {}

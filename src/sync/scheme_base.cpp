@@ -74,7 +74,7 @@ SchemeBase::SchemeBase(const SchemeParts& parts,
       owners_(owners),
       clip_factor_(make_range(1)) {}
 
-StepPlan SchemeBase::next(const Word& mine) {
+StepPlan SchemeBase::next(const StepRequest& mine) {
   const Time begin = parts_.endpoint.now();
   const Turn turn = pace_->next(mine);
   if (turn.stop) return {.stop = true};  // a boundary sets clocks back
@@ -163,8 +163,7 @@ void SchemeBase::start_sum(const Bucket& bucket,
 
 void SchemeBase::finish_sums(const Group& group, std::span<float> buffers) {
   times_.add(reducer_->finish());
-  if (!buffers.empty())
-    scale(context(), buffers, 1.0f / static_cast<float>(group.size()));
+  if (!buffers.empty()) divide(context(), buffers, group.size());
 }
 
 // In pieces, so that device copies overlap with messages.
@@ -189,8 +188,7 @@ void SchemeBase::average(const Group& group,
   reducer_->close();
   times_.add(reducer_->finish());
   for (const auto& [range, wire] : ranges)
-    if (!range.empty())
-      scale(context(), range, 1.0f / static_cast<float>(group.size()));
+    if (!range.empty()) divide(context(), range, group.size());
 }
 
 void SchemeBase::quiesce() {

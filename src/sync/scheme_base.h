@@ -30,7 +30,7 @@ constexpr Owner owner_of(Statistics batchnorm) {
 class SchemeBase : public Scheme {
  public:
   void begin(const Segment& segment) override { pace_->begin(segment); }
-  StepPlan next(const Word& mine) override;
+  StepPlan next(const StepRequest& mine) override;
   void quiesce() override;
   // Averages what is not shared.
   void leave(double rate) override;
@@ -160,7 +160,7 @@ inline constexpr int64_t kLoosePeriod = 8;
 // Every worker takes the same number of steps; `period` as in Lockstep.
 std::unique_ptr<Pace> lockstep(const SchemeParts& parts, int64_t period);
 // For rounds of local steps. Under MPI, a stop must not wait for the end of two
-// long rounds: words are agreed every 32 steps, so that no worker gets more
+// long rounds: requests are agreed every 32 steps, so that no worker gets more
 // than 64 steps ahead of another.
 std::unique_ptr<Pace> lockstep_in_rounds(const SchemeParts& parts,
                                          int64_t steps_of_round);

@@ -4,9 +4,9 @@
 //   S_k < mean(S) - threshold stddev(S)          (population, over the workers)
 //   S_k < (1 - min_slowdown) mean(S)
 //
-// in `consecutive` windows in a row. It stops being one after as many windows
-// in a row in which that does not hold. (Spec 2.1, "Detection"; the second line
-// is not published: among equal workers one is always below the first.)
+// in `consecutive` windows in a row. It ceases to be one after `consecutive`
+// windows in a row that do not satisfy both. (The first line is published; the
+// second is not: among equal workers one is always below the first.)
 // Windows do not overlap, so consecutive windows are independent evidence.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once

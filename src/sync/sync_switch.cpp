@@ -147,6 +147,7 @@ Time SyncSwitch::change(int64_t done) {
   inner_->leave(phase().schedule.rate(static_cast<double>(done) / size_) *
                 rate_factor());
   earlier_steps_ += inner_->steps_done();
+  const bool averaged = averages_gradients();
   using Known = StragglerDetector::Known;
   if (setting_.is_episode != 0 || work_left_[setting_.phase] <= 0) {
     setting_.is_episode = 0;
@@ -164,6 +165,7 @@ Time SyncSwitch::change(int64_t done) {
   note_change(done);
   policy_.clear_decision();
   began_at_ = done;
+  if (averaged && !averages_gradients()) to_single_at_ = done;
   build();
   inner_->enter();
   double earliest = parts_.endpoint.now();
@@ -240,16 +242,17 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
 
 // --- a step ------------------------------------------------------------------
 
-StepPlan SyncSwitch::next(const Word& mine) {
+StepPlan SyncSwitch::next(const StepRequest& mine) {
   if (!std::exchange(is_begun_, true))
     switch_over(segment_.from, parts_.endpoint.now());
-  Word word;
+  StepRequest request;
   for (;;) {
-    word = mine;
-    word.step_s = seen_step_s(mine);
+    request = mine;
+    request.step_s = seen_step_s(mine);
     // On rank 0, whose wish stops all.
-    word.stop = std::max(word.stop, static_cast<int>(policy_.wants_change()));
-    inner_plan_ = is_removed() ? follow(word) : inner_->next(word);
+    request.stop =
+        std::max(request.stop, static_cast<int>(policy_.wants_change()));
+    inner_plan_ = is_removed() ? follow(request) : inner_->next(request);
     if (!inner_plan_.stop) break;
     parts_.endpoint.come_to_boundary();
     const Time begin = parts_.endpoint.now();
@@ -258,7 +261,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
     else
       inner_->quiesce();
     if (probe_) probe_->quiesce();
-    const bool is_reported = setting_.is_episode != 0 && word.step_s > 0;
+    const bool is_reported = setting_.is_episode != 0 && request.step_s > 0;
     const int64_t done = come_to_rest(is_reported ? 0 : seen_step_s(mine));
     if (done >= segment_.until || !is_change_due()) return {.stop = true};
     parts_.endpoint.leave_boundary(0);  // a change sets no clocks back
@@ -266,7 +269,7 @@ StepPlan SyncSwitch::next(const Word& mine) {
   }
   if (reports_ && setting_.is_episode == 0) {
     if (taken_ > 0) judge_reported_steps();
-    reports_->tell(word.step_s);
+    reports_->tell(request.step_s);
   }
   ++taken_;
   inner_plan_.rate *= rate_factor();
@@ -278,18 +281,19 @@ StepPlan SyncSwitch::next(const Word& mine) {
 
 // Returns this worker's last step time as others see it; 0 if unknown, because
 // it was not in this segment or no probe has been answered yet.
-double SyncSwitch::seen_step_s(const Word& mine) const {
+double SyncSwitch::seen_step_s(const StepRequest& mine) const {
   if (taken_ == 0 || is_removed()) return 0;
   if (!probe_) return mine.step_s;
   const std::optional<double> answer_s = probe_->round_trip_s();
   return answer_s ? mine.step_s + 2 * (num_active() - 1) * *answer_s : 0;
 }
 
-StepPlan SyncSwitch::follow(const Word& mine) {
+StepPlan SyncSwitch::follow(const StepRequest& mine) {
   const Time begin = parts_.endpoint.now();
   const Turn turn = follower_->next(mine);
   if (turn.stop) return {.stop = true};
   times_.add(waited_since(begin, parts_.endpoint, "turn"));
+  note_series();
   return {.is_idle = true,
           .step = inner_->steps_done(),
           .worker_steps = turn.worker_steps,
@@ -298,17 +302,27 @@ StepPlan SyncSwitch::follow(const Word& mine) {
           .momentum = phase().optimizer.momentum};
 }
 
-double SyncSwitch::momentum_scale(int64_t worker_steps) const {
-  const auto averaged = [&](int64_t i) {
-    return scheme_info(parts_.phases[i].sync.scheme).averages_gradients;
-  };
+// Whether the scheme at work applies single gradients and the one before it
+// averaged them. Checkpoints of earlier versions know no more.
+bool SyncSwitch::follows_averages() const {
   const int64_t before =
       setting_.is_episode != 0 ? setting_.phase : setting_.phase - 1;
-  if (before < 0 || averages_gradients() || !averaged(before)) return 1;
+  return before >= 0 && !averages_gradients() &&
+         scheme_info(parts_.phases[before].sync.scheme).averages_gradients;
+}
+
+double SyncSwitch::momentum_scale(int64_t worker_steps) const {
+  if (averages_gradients() || to_single_at_ < 0) return 1;
   const SyncSwitchOptions& options = parts_.sync.sync_switch;
-  return momentum_factor(options.momentum_rule, size_,
-                         static_cast<double>(worker_steps - began_at_) / size_,
-                         options.momentum_ramp.steps(parts_.steps_per_epoch));
+  return momentum_factor(
+      options.momentum_rule, size_,
+      static_cast<double>(worker_steps - to_single_at_) / size_,
+      options.momentum_ramp.steps(parts_.steps_per_epoch));
+}
+
+void SyncSwitch::end_step(const StepPlan&) {
+  inner_->end_step(inner_plan_);
+  note_series();
 }
 
 void SyncSwitch::gradient_ready(const Bucket& bucket, const StepPlan&) {
@@ -410,10 +424,12 @@ void SyncSwitch::visit_state(StateVisitor& visitor) {
                   setting_.removed, size_);
   visitor.visit(Owner::kShared, "sync_switch/work_left", std::span(work_left_));
   visit(Owner::kShared, "began_at", began_at_);
+  visit(Owner::kShared, "to_single_at", to_single_at_);
   visit(Owner::kWorker, "earlier_steps", earlier_steps_);
   policy_.visit_state(visitor);
   plateau_.visit_state(visitor);
   if (setting_ != built_) build();  // the checkpoint's phase and members
+  if (to_single_at_ < 0 && follows_averages()) to_single_at_ = began_at_;
   inner_->visit_state(visitor);
 }
 
@@ -428,11 +444,17 @@ std::vector<SeriesInfo> SyncSwitch::series() const {
           {"detections", "1", "stragglers found so far", Over::kMax}};
 }
 
+// During a step: a row may end after the change that follows its last step.
+void SyncSwitch::note_series() {
+  series_ = {static_cast<double>(setting_.phase),
+             static_cast<double>(working_phase()),
+             static_cast<double>(num_active()),
+             static_cast<double>(policy_.detections())};
+}
+
 std::vector<double> SyncSwitch::take_series() {
-  return {static_cast<double>(setting_.phase),
-          static_cast<double>(working_phase()),
-          static_cast<double>(num_active()),
-          static_cast<double>(policy_.detections())};
+  if (series_.empty()) note_series();
+  return series_;
 }
 
 void check_sync_switch(const SchemeRequest& request) {

@@ -11,7 +11,7 @@
 //   momentum  momentum_rule, after a switch from averaged to single gradients
 //
 // Li, Mangoubi, Xu & Guo, "Sync-Switch: Hybrid Parameter Synchronization for
-// Distributed Deep Learning" (ICDCS 2021); spec 2.1. Phases are counted in
+// Distributed Deep Learning" (ICDCS 2021). Phases are counted in
 // worker_steps (phases.h). Policies against stragglers (straggler_policy.h)
 // act in bsp phases. (A worker's step time is its computing time plus, for each
 // of the 2 (n - 1) messages of a ring all-reduce among n workers, the answer
@@ -48,11 +48,11 @@ class SyncSwitch final : public Scheme {
   bool resume() override {
     return is_begun_ && !is_removed() && inner_->resume();
   }
-  StepPlan next(const Word& mine) override;
+  StepPlan next(const StepRequest& mine) override;
   void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   bool abandons_step() override { return inner_->abandons_step(); }
   void update(const StepPlan&) override { inner_->update(inner_plan_); }
-  void end_step(const StepPlan&) override { inner_->end_step(inner_plan_); }
+  void end_step(const StepPlan&) override;
   bool is_pulling() const override { return inner_->is_pulling(); }
   void quiesce() override {}  // next() has quiesced before it says stop
   void gather() override { inner_->gather(); }
@@ -98,8 +98,8 @@ class SyncSwitch final : public Scheme {
   void build();  // inner_ of the setting
   double mean_weight() const;
   void begin_inner(int64_t from, Time earliest);
-  StepPlan follow(const Word& mine);  // for a removed worker
-  double seen_step_s(const Word& mine) const;
+  StepPlan follow(const StepRequest& mine);  // for a removed worker
+  double seen_step_s(const StepRequest& mine) const;
   bool watches_workers() const;
   Ranks active() const;
   bool is_change_due() const;
@@ -113,6 +113,8 @@ class SyncSwitch final : public Scheme {
   void look_at_last_steps(double unsaid_s);
   void judge_reported_steps();
   void note_change(int64_t done);
+  void note_series();
+  bool follows_averages() const;
   double momentum_scale(int64_t worker_steps) const;
 
   SchemeParts parts_;
@@ -127,10 +129,13 @@ class SyncSwitch final : public Scheme {
 
   std::vector<int64_t> work_left_;  // worker_steps by phase
   int64_t began_at_ = 0;            // worker_steps at the last change
-  int64_t earlier_steps_ = 0;       // of this worker, under earlier schemes
+  // worker_steps at the last change from averaged to single gradients; -1: none
+  int64_t to_single_at_ = -1;
+  int64_t earlier_steps_ = 0;  // of this worker, under earlier schemes
   StragglerPolicy policy_;
   PlateauRule plateau_;
   std::vector<std::string> notes_;
+  std::vector<double> series_;  // of the last step
 
   Segment segment_;
   bool is_begun_ = false;               // the segment, by the inner scheme

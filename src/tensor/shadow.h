@@ -17,7 +17,6 @@ struct ShadowEntry {
   int64_t begin, end;
   int64_t at;  // in the range of copies
   uint32_t C, window, padded_C;
-  bool keeps_order() const { return window == 1 && padded_C == C; }
 };
 
 // The copies of a model: entries are disjoint, in order of `begin`.

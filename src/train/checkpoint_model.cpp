@@ -171,6 +171,12 @@ void check_samples(const Engine& engine,
   const auto* image = std::get_if<ImageSpec>(&spec);
   const auto sample = facts.find(kSampleFact), data = facts.find("data");
   const std::string mine = sample_fact(spec), folder = found.folder.string();
+  const auto vocabulary = facts.find(kVocabularyFact);
+  if (vocabulary != facts.end() &&
+      vocabulary->second != engine.problem->vocabulary())
+    fail(ExitCode::kBadInput,
+         "{}: trained with another vocabulary than that of {}", folder,
+         engine.problem->source());
   if (image != nullptr && sample != facts.end() && sample->second != mine) {
     const std::string text =
         fmt::format("images are {}, but {} was trained on {}", mine, folder,
@@ -178,7 +184,7 @@ void check_samples(const Engine& engine,
     if (!sample->second.starts_with(fmt::format("{} x ", image->C)))
       fail(ExitCode::kBadInput, "{}", text);
     log.warning(text);
-  } else if (engine.sampler && data != facts.end() &&
+  } else if (!engine.split.train.empty() && data != facts.end() &&
              data->second != engine.problem->digest()) {
     log.warning("not the data that " + folder + " was trained on");
   }

@@ -1,5 +1,5 @@
 // The term by which weight decay adds to the loss, as TensorFlow's training
-// summaries of Sync-Switch's runs have it (spec 2.4, weight_decay.csv):
+// summaries of Sync-Switch's runs have it (their weight_decay.csv):
 //
 //   1/2 optimizer.weight_decay sum of x^2 over the parameters x that decay
 // SPDX-License-Identifier: Apache-2.0

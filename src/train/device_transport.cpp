@@ -70,6 +70,14 @@ std::string nccl_obstacle(const Device& device,
                          : missing;
 }
 
+// For a rank that reads data or writes a checkpoint within its own limit.
+double longest_wait_s(const RunOptions& run) {
+  constexpr double kMargin_s = 60;
+  return std::max(
+             {NcclOptions().limit_s, run.io_timeout_s, run.step_timeout_s}) +
+         kMargin_s;
+}
+
 DeviceTransport choose_transport(const Engine& engine,
                                  const std::string& host,
                                  Endpoint& endpoint) {
@@ -92,7 +100,8 @@ DeviceTransport choose_transport(const Engine& engine,
   DeviceTransport transport;
   transport.collectives =
       make_nccl(*engine.device, endpoint.rank(), endpoint.size(),
-                shared_unique_id(endpoint));
+                shared_unique_id(endpoint),
+                {.limit_s = longest_wait_s(engine.options.run)});
   transport.text = transport.collectives->library();
   return transport;
 }

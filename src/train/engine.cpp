@@ -82,9 +82,7 @@ void plan_scheme(Engine& engine) {
   const Options& options = engine.options;
   if (scheme_info(options.sync.scheme).is_composite)
     engine.phases = phase_options(engine.input, engine.options, engine.saved);
-  // Without a training set the plan has no true lengths, and nothing is
-  // trained.
-  if (uses_trained_model(engine) && !engine.sampler) return;
+  if (uses_trained_model(engine)) return;  // nothing is trained
   const auto refuse = [&](const std::string& obstacle) {
     if (!obstacle.empty()) engine.input.refuse(obstacle);
   };
@@ -94,8 +92,7 @@ void plan_scheme(Engine& engine) {
                             engine.plan.steps_per_epoch}));
   };
   check(options);
-  if (!uses_trained_model(engine) &&
-      options.eval.model == EvalChoice::kCentre &&
+  if (options.eval.model == EvalChoice::kCentre &&
       !scheme_info(options.sync.scheme).has_centre)
     refuse(
         fmt::format("eval.model: is centre, which sync.scheme = {} does not "
@@ -264,9 +261,9 @@ void count_workers(const Session& session, Engine& engine) {
   engine.input.resolved["run.threads"] = std::to_string(engine.threads);
 }
 
-void open_device(const Session& session, Engine& engine, Memory memory) {
+void open_device(const Session& session, Engine& engine, EngineUse use) {
   const RunOptions& run = engine.options.run;
-  engine.device = memory == Memory::kNone
+  engine.device = use == EngineUse::kSimulate
                       ? make_none_device()
                       : make_device(engine.options, session.local_rank());
   const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
@@ -285,6 +282,9 @@ void expect_trained_model(Engine& engine) {
   const auto classes = engine.saved->facts.find(kClassesFact);
   if (classes != engine.saved->facts.end())
     data.trained.classes = parse_int(classes->second).value_or(0);
+  const auto names = engine.saved->facts.find(kClassNamesFact);
+  if (names != engine.saved->facts.end())
+    data.trained.class_names = split(names->second, '\n');
 }
 
 // Chooses the samples that are held out and the order of the others.
@@ -292,13 +292,21 @@ void order_samples(Engine& engine) {
   Options& options = engine.options;
   const SampleTable training = engine.problem->training_samples();
   const auto seed = static_cast<uint64_t>(options.run.seed);
+  const bool recomputes = options.eval.batchnorm != EvalStatistics::kRunning;
   if (training.samples > 0) {
     engine.split = split_validation(options.data, training, seed);
-    engine.sampler = std::make_unique<Sampler>(
-        options.data, training, engine.split.train, engine.workers, seed);
+    const std::vector<int64_t>& train = engine.split.train;
+    if (!uses_trained_model(engine))
+      engine.sampler = std::make_unique<Sampler>(options.data, training, train,
+                                                 engine.workers, seed);
+    else if (recomputes && std::ssize(train) < options.data.batch)
+      fail(ExitCode::kBadInput,
+           "eval.batchnorm: {} needs data.batch = {} training samples, but "
+           "there are {}",
+           options.eval.batchnorm, options.data.batch, train.size());
     return;
   }
-  if (options.eval.batchnorm != EvalStatistics::kRunning)
+  if (recomputes)
     fail(ExitCode::kBadInput,
          "eval.batchnorm: {}: {} has no training set, expected running",
          options.eval.batchnorm, engine.problem->source());
@@ -319,7 +327,7 @@ std::unique_ptr<Engine> build(Session& session,
                               const std::vector<std::string>& overrides,
                               const std::vector<std::string>& own,
                               std::shared_ptr<Problem> problem,
-                              Memory memory,
+                              EngineUse use,
                               const std::optional<SavedRun>& saved) {
   auto engine = std::make_unique<Engine>();
   engine->input = parse_variant(input_path, overrides, own, saved);
@@ -330,7 +338,7 @@ std::unique_ptr<Engine> build(Session& session,
   const Options& options = engine->options;
   session.watch(options.run, "");
   count_workers(session, *engine);
-  open_device(session, *engine, memory);
+  open_device(session, *engine, use);
 
   if (uses_trained_model(*engine)) expect_trained_model(*engine);
   engine->problem = problem ? problem : make_problem(options, engine->threads);
@@ -339,13 +347,13 @@ std::unique_ptr<Engine> build(Session& session,
     // With other data it is a new run, which takes only the network.
     SavedRun warm = *saved;
     warm.input.take = SavedInput::Take::kModel;
-    return build(session, input_path, overrides, own, nullptr, memory, warm);
+    return build(session, input_path, overrides, own, nullptr, use, warm);
   }
   order_samples(*engine);
   limit_eval_batch(*engine);
   engine->plan = make_run_plan(engine->input, options, engine->sampler.get());
   if (options.compute.law == StepLaw::kTrace)
-    engine->step_trace.emplace(
+    engine->recorded_durations.emplace(
         options.compute.trace, engine->workers,
         is_length_open(options.run) ? 1 : engine->plan.total_steps);
   engine->model = make_model(
@@ -353,18 +361,12 @@ std::unique_ptr<Engine> build(Session& session,
       options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);
   plan_scheme(*engine);
   refuse_unknown_metrics(*engine);
-  if (memory == Memory::kPlanned) {
-    // Which may be too small for BatchNorm.
-    const std::vector<double>& batches = options.data.batch_by_worker;
-    if (!batches.empty())
-      engine->model->plan(
-          *engine->context,
-          static_cast<int64_t>(*std::ranges::min_element(batches)), 1);
+  if (use == EngineUse::kTrain) {
     plan_memory(session, *engine);
     start_team(engine->threads);
     engine->problem->prepare(*engine, ranks_a_gpu(session));
   }
-  if (memory == Memory::kNone)
+  if (use == EngineUse::kSimulate)
     engine->model->plan(*engine->context, options.data.batch,
                         options.eval.batch);
   return engine;
@@ -387,7 +389,7 @@ std::optional<int64_t> saved_steps(const Engine& engine) {
 // Resolves run.virtual_limit_s of an input without mistakes.
 std::unique_ptr<Engine> build_limited(Session& session,
                                       const ParsedInput& input,
-                                      Memory memory,
+                                      EngineUse use,
                                       const std::optional<SavedRun>& saved) {
   const auto with_steps = [&](int64_t steps) {
     return std::vector<std::string>{
@@ -395,7 +397,7 @@ std::unique_ptr<Engine> build_limited(Session& session,
         fmt::format("--run.steps={}", steps)};
   };
   const auto open = build(session, input.path, input.overrides, with_steps(0),
-                          nullptr, Memory::kNone, saved);
+                          nullptr, EngineUse::kSimulate, saved);
   const std::optional<int64_t> before = saved_steps(*open);
   if (!before && open->length_workers != open->workers)
     input.refuse(
@@ -414,7 +416,7 @@ std::unique_ptr<Engine> build_limited(Session& session,
                     kLimit, given, length.steps, input.resolved.at(kLimit)));
   auto engine =
       build(session, input.path, input.overrides, with_steps(length.steps),
-            open->problem, memory, open->saved);
+            open->problem, use, open->saved);
   engine->plan.limit =
       before ? fmt::format("{} steps of {} workers, as when the run began",
                            length.steps, open->length_workers)
@@ -431,27 +433,27 @@ std::unique_ptr<Engine> build_limited(Session& session,
 std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,
-                                     Memory memory,
+                                     EngineUse use,
                                      const std::optional<SavedRun>& saved) {
   ParsedInput input =
       parse_input(input_path, overrides, saved ? &saved->input : nullptr);
   check_world(input, session.size());
   if (input.errors.empty() && input.options.run.virtual_limit_s > 0)
-    return build_limited(session, input, memory, saved);
-  return build(session, input_path, overrides, {}, nullptr, memory, saved);
+    return build_limited(session, input, use, saved);
+  return build(session, input_path, overrides, {}, nullptr, use, saved);
 }
 
 std::unique_ptr<Engine> build_variant(Session& session,
                                       const Engine& base,
                                       const std::vector<std::string>& own,
-                                      Memory memory) {
+                                      EngineUse use) {
   std::vector<std::string> all = own;
   if (base.options.run.virtual_limit_s > 0) {  // resolved for the base only
     all.push_back("--run.virtual_limit_s=0");
     all.push_back(fmt::format("--run.steps={}", base.plan.total_steps));
   }
   return build(session, base.input.path, base.input.overrides, all,
-               base.problem, memory, std::nullopt);
+               base.problem, use, std::nullopt);
 }
 
 }  // namespace syncopate

@@ -28,8 +28,8 @@ struct Engine : Setup {
   int length_workers = 1;  // lengths of `input` count steps of that many
   std::shared_ptr<Problem> problem;  // variants of an input share it
   RunPlan plan;
-  std::unique_ptr<TablePlans> plans;    // run.plans on a GPU; else null
-  std::optional<StepTrace> step_trace;  // compute.law = trace
+  std::unique_ptr<TablePlans> plans;  // run.plans on a GPU; else null
+  std::optional<RecordedDurations> recorded_durations;  // compute.law = trace
   // If training needs more memory than this process may use: how much it needs
   // for what, and a batch size that fits. Empty if it fits.
   std::string memory_shortage;
@@ -48,8 +48,8 @@ struct Engine : Setup {
   // The rate of a worker's first step after warm-up: optimizer.lr, scaled by
   // optimizer.lr_scale according to the mean batch and its neighbours.
   double scaled_lr(const Options& of, int rank) const;
-  // The highest rate of the run's schedule, for the log: "0.1", of unlike
-  // workers or phases "0.1 to 0.4", "" where the schedule has rates of its own.
+  // The highest rate of the run's schedule, for the log: "0.1", or "0.1 to 0.4"
+  // if workers or phases differ; "" if the schedule has rates of its own.
   std::string rate_text() const;
   double mean_samples() const;  // of a worker per step
   Schedule schedule_of(const Options& of, int rank) const;
@@ -89,26 +89,26 @@ struct Engine : Setup {
 // engine must outlive the result: links may slow down in certain steps.
 NetworkCost network_cost_of(const Engine& engine);
 
-enum class Memory { kPlanned, kCountedOnly, kNone };
+enum class EngineUse { kTrain, kMeasureUpdate, kSimulate };
 
 // Parses and checks the input, loads the data and builds the rest. Every
 // failure is an Error with one line per mistake; sends no messages.
-// kCountedOnly does not plan activations. kNone builds what a simulation needs:
-// on a none device, so that nothing is computed. `saved` is the run to resume
+// kMeasureUpdate plans no activations. kSimulate uses the none device, so that
+// nothing is computed. `saved` is the run to resume
 // or to start from.
 std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,
-                                     Memory memory = Memory::kPlanned,
+                                     EngineUse use = EngineUse::kTrain,
                                      const std::optional<SavedRun>& saved = {});
 
 // Returns the engine of `base`'s input with other values of some keys
 // ("--section.key=value"). Keys of the input that the variant does not use are
-// no mistakes. `own` must not contain keys of [data], whose samples the variant
+// allowed. `own` must not contain keys of [data], whose samples the variant
 // shares with `base`.
 std::unique_ptr<Engine> build_variant(Session& session,
                                       const Engine& base,
                                       const std::vector<std::string>& own,
-                                      Memory memory);
+                                      EngineUse use);
 
 }  // namespace syncopate

@@ -19,6 +19,7 @@ std::string sample_fact(const SampleSpec& spec);
 inline constexpr const char* kClassesFact = "classes";
 // The names of the classes by label, one per line; absent where they have none.
 inline constexpr const char* kClassNamesFact = "class_names";
+inline constexpr const char* kVocabularyFact = "vocabulary";
 
 // Writes the model of a checkpoint, without its data: the mean over the workers
 // (`replica` = "average"), worker K's own ("K"), easgd's centre ("centre"), or

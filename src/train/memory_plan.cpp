@@ -1,6 +1,7 @@
 #include "train/memory_plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <ranges>
 
@@ -149,15 +150,25 @@ MemoryLeft gpu_memory_left(const Session& session, const Device& device) {
 
 }  // namespace
 
+// With --gpus-per-task a rank sees only its own of the node's GPUs.
 int ranks_a_gpu(const Session& session) {
-  const int gpus = std::max(1, cuda_device_count());
-  return (session.local_size() + gpus - 1) / gpus;
+  const char* const of_node = std::getenv("SLURM_GPUS_ON_NODE");
+  const int64_t allocated =
+      of_node != nullptr ? parse_int(of_node).value_or(1) : 1;
+  const int64_t gpus = std::max<int64_t>({1, cuda_device_count(), allocated});
+  return static_cast<int>((session.local_size() + gpus - 1) / gpus);
 }
 
 void plan_memory(const Session& session, Engine& engine) {
   const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
   const MemoryLeft left = is_cuda ? gpu_memory_left(session, *engine.device)
                                   : host_memory_left(session.local_size());
+  // The smallest batch may be too small for BatchNorm.
+  const std::vector<double>& batches = engine.options.data.batch_by_worker;
+  if (!batches.empty())
+    engine.model->plan(*engine.context,
+                       static_cast<int64_t>(*std::ranges::min_element(batches)),
+                       1);
   Planner planner(session, engine);
   const MemoryPlan wanted =
       planner.plan(engine.options.data.batch, engine.options.eval.batch);

@@ -53,10 +53,7 @@ Recorder::Recorder(Session& session,
 void Recorder::stop_clock() {
   clock_.stop();
   // Needed on resume, because rows state the clock only at their own steps.
-  if (results_)
-    results_->provenance(
-        "training_ms",
-        static_cast<int64_t>(std::llround(1e3 * clock_.now_s())));
+  if (results_) results_->provenance(kTrainingMs, training_ms());
 }
 
 void Recorder::forget_earlier_process(int64_t worker_steps) {
@@ -66,10 +63,12 @@ void Recorder::forget_earlier_process(int64_t worker_steps) {
   last_row_ended_ = rows_closed_ * every;
 }
 
-void Recorder::resume_clock(int64_t step) {
-  clock_.resume(1e-3 *
-                static_cast<double>(
-                    results_->provenance_integer("training_ms").value_or(0)));
+int64_t Recorder::training_ms() const {
+  return std::llround(1e3 * clock_.now_s());
+}
+
+void Recorder::resume_clock(int64_t step, int64_t training_ms) {
+  clock_.resume(1e-3 * static_cast<double>(training_ms));
   speed_.resume(step, clock_.now_s());
 }
 

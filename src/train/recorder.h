@@ -33,6 +33,9 @@ struct Position {
   double rate = 0;  // of the step before
 };
 
+// The wall time of training so far, in checkpoints and results.
+inline constexpr const char* kTrainingMs = "training_ms";
+
 class Recorder {
  public:
   // `replica` and `tally` are this worker's; `results` is null on all ranks but
@@ -52,7 +55,9 @@ class Recorder {
   // process counted does not count as this one's.
   void forget_earlier_process(int64_t worker_steps);
   // On resume at `step`, on rank 0: restores the clock.
-  void resume_clock(int64_t step);
+  void resume_clock(int64_t step, int64_t training_ms);
+  // Wall time of training in the whole run.
+  int64_t training_ms() const;
   // For a progress line: loss and speed since the last row, or of that row.
   std::string progress_note(int64_t worker_steps) const;
   // On rank 0, before each of its steps: logs the speed once if no row does so

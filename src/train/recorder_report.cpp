@@ -140,6 +140,7 @@ void Recorder::declare_series() {
         by_worker ? info.width * endpoint_.size() : info.width;
     Column column{info.name, info.unit, info.description,
                   width == 1 && !by_worker ? 0 : width};
+    column.is_time = info.unit == "s";
     if (!by_worker)
       column.across = "value";
     else if (info.width > 1)
@@ -350,7 +351,8 @@ void Recorder::summarize(const Position& at,
     for (const MetricInfo& metric : eval_metrics_)
       results_->summary("final_" + metric.name,
                         eval.column(metric.name).values.back(), metric.unit,
-                        "of the last evaluation");
+                        fmt::format("of the last evaluation, on the {} set",
+                                    engine_.options.eval.on));
   results_->summary("finished", how == "finished" ? 1 : 0, "1",
                     "1: the run reached its last step or run.target");
   summarize_target();

@@ -26,6 +26,7 @@ void take_steps(WorkerStep& step, SimulatedWork& account) {
     const StepCost cost = step.take(plan);
     ++account.steps;
     account.compute_s += cost.compute_s;
+    account.update_s += cost.update_s;
     account.sync.add(cost.sync);
   }
   step.end();
@@ -84,6 +85,7 @@ SimulatedWork simulate_worker(Engine& engine,
 void SimulatedWork::add(const SimulatedWork& other) {
   steps += other.steps;
   compute_s += other.compute_s;
+  update_s += other.update_s;
   sync.add(other.sync);
   ended_at = std::max(ended_at, other.ended_at);
   bytes += other.bytes;

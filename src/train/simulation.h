@@ -16,6 +16,7 @@ class RunTrace;
 struct SimulatedWork {
   int64_t steps = 0;
   double compute_s = 0;  // forward and backward passes
+  double update_s = 0;   // computations after them
   SyncTimes sync;
   Time ended_at = 0;
   int64_t bytes = 0, messages = 0;  // of the scheme
@@ -49,13 +50,13 @@ enum class Fidelity : uint8_t {
   kExact,
 };
 
-// Whether the scheme sums around rings of unlike links, of which each message
-// is simulated: about 2 N^2 of them among N workers.
+// Whether the scheme sums around rings over links of different speeds, of which
+// each message is simulated: about 2 N^2 of them among N workers.
 bool follows_rings(const Engine& engine);
 
 // Takes the steps of the engine's plan with all workers in this process and
 // returns what each has done. The engine must have been built with
-// Memory::kNone. `trace` may be null.
+// EngineUse::kSimulate. `trace` may be null.
 std::vector<SimulatedWork> simulate(Engine& engine,
                                     Fidelity fidelity,
                                     RunTrace* trace = nullptr);

@@ -49,7 +49,9 @@ bool is_header(const std::vector<std::string>& cells) {
 
 }  // namespace
 
-StepTrace::StepTrace(const std::string& path, int workers, int64_t steps) {
+RecordedDurations::RecordedDurations(const std::string& path,
+                                     int workers,
+                                     int64_t steps) {
   std::error_code ignored;
   if (fs::is_directory(path, ignored))
     fail(ExitCode::kBadInput,
@@ -93,14 +95,14 @@ StepTrace::StepTrace(const std::string& path, int workers, int64_t steps) {
          path, rows, steps);
 }
 
-double StepTrace::seconds(int rank, int64_t step) const {
+double RecordedDurations::seconds(int rank, int64_t step) const {
   const int64_t rows = std::ssize(seconds_) / columns_;
   return seconds_[step % rows * columns_ + (columns_ == 1 ? 0 : rank)];
 }
 
 StepDurations::StepDurations(const Options& options,
                              int rank,
-                             const StepTrace* trace)
+                             const RecordedDurations* trace)
     : options_(options.compute),
       seed_(static_cast<uint64_t>(options.run.seed)),
       rank_(rank),

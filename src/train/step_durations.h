@@ -12,15 +12,15 @@
 namespace syncopate {
 
 // Recorded durations of steps.
-class StepTrace {
+class RecordedDurations {
  public:
   // Reads a CSV file with a row per step and a column per worker, or one column
   // for all workers, in seconds. A first line without any number (nan and
   // inf count as numbers), empty lines and lines that begin with '#' are
-  // skipped. Throws Error(kBadInput) if a line is not like that, if a number is
-  // not greater than 0 or above kLongestStep_s, or if there are fewer rows than
-  // `steps`, a run's length in steps of a worker.
-  StepTrace(const std::string& path, int workers, int64_t steps);
+  // skipped. Throws Error(kBadInput) for any other line that is not a row of
+  // one or `workers` numbers, for a number that is <= 0 or > kLongestStep_s,
+  // and for fewer rows than `steps`, a run's length in steps of a worker.
+  RecordedDurations(const std::string& path, int workers, int64_t steps);
 
   // Workers that take more steps than there are rows begin again at the first.
   double seconds(int rank, int64_t step) const;
@@ -34,7 +34,9 @@ class StepDurations {
  public:
   // `trace` is used by compute.law = trace, must outlive this, and may be null
   // otherwise.
-  StepDurations(const Options& options, int rank, const StepTrace* trace);
+  StepDurations(const Options& options,
+                int rank,
+                const RecordedDurations* trace);
 
   // Returns the duration of this worker's step `step` (its own count) in
   // seconds. Depends on run.seed and the arguments only.
@@ -50,7 +52,7 @@ class StepDurations {
   uint64_t seed_;
   int rank_;
   double speed_;
-  const StepTrace* trace_;
+  const RecordedDurations* trace_;
 };
 
 }  // namespace syncopate

@@ -14,7 +14,7 @@ namespace syncopate {
 Stragglers::Stragglers(const Options& options,
                        int rank,
                        int workers,
-                       const StepTrace* trace)
+                       const RecordedDurations* trace)
     : options_(options.stragglers),
       seed_(static_cast<uint64_t>(options.run.seed)),
       rank_(rank),

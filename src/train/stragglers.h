@@ -18,7 +18,7 @@ class Stragglers {
   Stragglers(const Options& options,
              int rank,
              int workers,
-             const StepTrace* trace = nullptr);
+             const RecordedDurations* trace = nullptr);
 
   // Returns the duration, in virtual seconds, of this worker's step `step` (its
   // own count) that begins at `now`: what StepDurations says, * factors +
@@ -30,8 +30,11 @@ class Stragglers {
     return episodes_->at(Episode::Kind::kPause, rank_, now, step).added_s;
   }
 
-  // Returns the virtual seconds of the computations after the backward pass.
-  double update_s() const { return durations_.update_s() * factor_; }
+  // Returns the virtual seconds of the computations after the backward pass of
+  // step `step`, which begin at `now`.
+  double update_s(int64_t step, Time now) const {
+    return durations_.update_s() * factor_ * episodes_at(step, now).times;
+  }
 
   // MPI: sleeps for (factors - 1) * computed_s + delays, where computed_s is
   // the computing time of the previous step. Call before a step, so that none

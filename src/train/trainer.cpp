@@ -100,8 +100,8 @@ void Trainer::print_notes() {
 
 // Takes this worker's steps until none is left before the boundary.
 void Trainer::run_segment(const Boundary& from, int64_t until) {
-  recorder_.start_clock();
   tally_.uncounted([&] { step_.meet_at(from.earliest); });
+  recorder_.start_clock();
   step_.begin({from.worker_steps, until, from.earliest});
   print_notes();
   for (;;) {

@@ -10,6 +10,7 @@
 #include "comm/trace.h"
 #include "train/checkpoint_model.h"
 #include "train/export_model.h"
+#include "train/recorder.h"
 #include "train/trainer.h"
 
 namespace syncopate {
@@ -30,6 +31,8 @@ std::map<std::string, std::string> Trainer::facts() const {
     facts[kClassesFact] = std::to_string(image->classes);
   if (const auto names = engine_.problem->class_names(); !names.empty())
     facts[kClassNamesFact] = join(names, "\n");
+  if (const auto digest = engine_.problem->vocabulary(); !digest.empty())
+    facts[kVocabularyFact] = digest;
   facts["world"] = session_.size() > 1 ? "mpi" : "inproc";
   if (engine_.length_workers != endpoint_.size())
     facts[kLengthWorkers] = std::to_string(engine_.length_workers);
@@ -38,6 +41,7 @@ std::map<std::string, std::string> Trainer::facts() const {
   if (const std::string best = best_figure_.text(); !best.empty())
     facts[kBestFigure] = best;
   if (recorder_.bytes_are_modelled()) facts[kBytesModelled] = "yes";
+  facts[kTrainingMs] = std::to_string(recorder_.training_ms());
   return facts;
 }
 
@@ -347,7 +351,13 @@ void Trainer::resume(const FoundCheckpoint& found) {
     if (is_own(found))
       results_->provenance("continues", kept.filename().string());
   }
-  recorder_.resume_clock(worker_steps / endpoint_.size());
+  // That of the results may be later than the checkpoint.
+  const auto trained = found.facts.extra.find(kTrainingMs);
+  recorder_.resume_clock(
+      worker_steps / endpoint_.size(),
+      trained == found.facts.extra.end()
+          ? results_->provenance_integer(kTrainingMs).value_or(0)
+          : parse_int(trained->second).value_or(0));
   results_->provenance(
       "restarts", results_->provenance_integer("restarts").value_or(0) + 1);
   // Commit at once, so that a process that is killed before its first

@@ -52,9 +52,10 @@ class UpdateBench {
     for (int64_t taken = 0;;) {
       const bool is_first = endpoint.rank() == 0;
       if (is_first && is_warm(taken)) begin(taken);
-      Word word = step.word(is_first && is_enough(taken) ? 1 : 0);
-      word.has_diverged = false;
-      const StepPlan plan = step.scheme().next(word);
+      StepRequest request =
+          step.step_request(is_first && is_enough(taken) ? 1 : 0);
+      request.has_diverged = false;
+      const StepPlan plan = step.scheme().next(request);
       if (plan.stop) break;
       if (plan.is_idle) {
         step.follow(plan);

@@ -18,9 +18,9 @@ namespace syncopate {
 // tables that a batch touches) and scales the time. That is a little too long
 // where a cost does not grow with a tensor's first dimension, such as that of
 // PowerSGD's second factor. `engine` must have been built with
-// Memory::kCountedOnly; afterwards it has neither passes nor its whole model.
-// Returns nullopt if the replicas of two workers would not fit into half of the
-// memory that is left.
+// EngineUse::kMeasureUpdate; afterwards it has neither passes nor its whole
+// model. Returns nullopt if the replicas of two workers would not fit into half
+// of the memory that is left.
 std::optional<double> measure_update(const Session& session,
                                      Engine& engine,
                                      double most_s);

@@ -92,7 +92,14 @@ std::vector<Options> phase_options(const ParsedInput& whole,
            "compress, topology and their schemes (not asp.record and "
            "asp.replay)",
            path, text);
-    of_phase[*phase - 1].push_back("--" + text.substr(colon + 1));
+    std::vector<std::string>& own = of_phase[*phase - 1];
+    if (std::ranges::any_of(own, [&](const std::string& earlier) {
+          return earlier.starts_with("--" + name + "=");
+        }))
+      fail(ExitCode::kBadInput,
+           "{}: sync_switch.overrides: {}: {} is given twice for phase {}",
+           path, text, name, *phase);
+    own.push_back("--" + text.substr(colon + 1));
   }
   std::vector<Options> phases;
   for (size_t phase = 0; phase < schemes.size(); ++phase) {

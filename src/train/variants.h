@@ -14,7 +14,7 @@ namespace syncopate {
 
 // Parses the input at `path` with `own` ("--section.key=value") instead of
 // those of `overrides` that are of the same keys. Keys of the input that the
-// variant does not use are no mistakes; unused keys of `own` are.
+// variant does not use are allowed; unused keys of `own` are mistakes.
 ParsedInput parse_variant(const std::string& path,
                           const std::vector<std::string>& overrides,
                           const std::vector<std::string>& own,

@@ -32,8 +32,8 @@ TimedLength longest_within(Time limit_s,
 
 // Finds the longest run within the engine's run.virtual_limit_s by simulating
 // it, and says in the log if that takes a while. The engine must have been
-// built with Memory::kNone; its plan is lost. Throws Error(kBadInput) if no run
-// is short enough, or if the run cannot be simulated.
+// built with EngineUse::kSimulate; its plan is lost. Throws Error(kBadInput) if
+// no run is short enough, or if the run cannot be simulated.
 TimedLength longest_within_limit(Engine& engine, Log& log);
 
 }  // namespace syncopate

@@ -68,10 +68,11 @@ WorkerStep::WorkerStep(Engine& engine,
       bucketer_(engine.model->parameters(), engine.options.sync, collectives),
       counts_rows_(engine.device->kind() == DeviceKind::kNone &&
                    engine.sends_rows()),
-      stragglers_(engine.options,
-                  endpoint.rank(),
-                  endpoint.size(),
-                  engine.step_trace ? &*engine.step_trace : nullptr),
+      stragglers_(
+          engine.options,
+          endpoint.rank(),
+          endpoint.size(),
+          engine.recorded_durations ? &*engine.recorded_durations : nullptr),
       faults_(engine.options.faults, endpoint.rank()),
       guard_(engine, replica_),
       is_virtual_(endpoint.has_virtual_time()),
@@ -120,14 +121,16 @@ WorkerStep::~WorkerStep() = default;
 
 // --- a step, in the order in which it happens --------------------------------
 
-Word WorkerStep::word(int stop) const {
+StepRequest WorkerStep::step_request(int stop) const {
   return {.stop = stop,
           .has_diverged = diverged_.has_value(),
           .step_s = cost_.compute_s + (is_virtual_ ? 0 : cost_.data_wait_s)};
 }
 
 StepPlan WorkerStep::next(int stop) {
-  Word said = word(stop);
+  // Messages that the scheme sends before a step belong to it.
+  engine_.steps_begun[endpoint_.rank()] = scheme_->steps_done();
+  StepRequest said = step_request(stop);
   said.has_paused = pause();
   return scheme_->next(said);
 }
@@ -152,7 +155,6 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   enter(Stage::kStep, plan.step);
   plan_ = plan;
   last_worker_steps_ = plan.worker_steps;
-  engine_.steps_begun[endpoint_.rank()] = plan.step;
   update_average();
   const SyncTimes in_next = scheme_->take_times();
   const double begin_s = monotonic_s();
@@ -179,11 +181,7 @@ StepCost WorkerStep::take(const StepPlan& plan) {
 
   enter(Stage::kCollective, plan.step);
   scheme_->update(plan);
-  if (is_virtual_ && stragglers_.update_s() > 0) {
-    const Time begin = endpoint_.now();
-    endpoint_.advance(stragglers_.update_s());
-    if (trace_ != nullptr) trace_->compute("optimizer", begin, endpoint_.now());
-  }
+  if (is_virtual_) replay_update(plan.step);
   scheme_->end_step(plan);
   average_due_ = scheme_->steps_done();
   average_schedule_steps_ = plan.worker_steps / endpoint_.size() + 1;
@@ -296,27 +294,45 @@ void WorkerStep::send(const Bucket& bucket) {
 
 // In one process a step takes virtual time only. The backward pass has already
 // run; its reports are replayed at the virtual times at which they would have
-// come, so that a bucket is sent when its gradients would be final. Returns the
-// virtual seconds of the forward and backward passes.
+// come, so that a bucket is sent when its gradients would be final: during the
+// backward pass of the last batch or, if steps may be skipped, after it.
+// Returns the virtual seconds of the forward and backward passes.
 double WorkerStep::replay(int64_t step) {
   const Time begin = endpoint_.now();
   const double step_s = stragglers_.virtual_s(step, begin);
-  endpoint_.advance_ahead(step_s * kForwardShare);
+  const double batch_s =
+      step_s / static_cast<double>(engine_.options.data.accumulate);
+  if (engine_.options.data.accumulate > 1) {
+    endpoint_.advance_ahead(step_s - batch_s);
+    if (trace_ != nullptr)
+      trace_->compute("earlier batches", begin, endpoint_.now());
+  }
+  const Time last_batch = endpoint_.now();
+  endpoint_.advance_ahead(batch_s * kForwardShare);
   const Time has_loss = endpoint_.now();
-  if (trace_ != nullptr) trace_->compute("forward", begin, has_loss);
-  const double backward_s = step_s * (1 - kForwardShare);
+  if (trace_ != nullptr) trace_->compute("forward", last_batch, has_loss);
+  const double backward_s = batch_s * (1 - kForwardShare);
   const auto reports = static_cast<double>(final_from_.size());
   bool is_abandoned = false;
   for (const int64_t from : final_from_) {
     is_abandoned = scheme_->abandons_step();
     if (is_abandoned) break;
     endpoint_.advance_ahead(backward_s / reports);
-    send_buckets(from);
+    if (!skips_nonfinite_) send_buckets(from);
   }
+  if (skips_nonfinite_ && !is_abandoned) send_buckets(0);
   if (trace_ != nullptr) trace_->compute("backward", has_loss, endpoint_.now());
   if (is_abandoned) return endpoint_.now() - begin;
   endpoint_.advance(0);
   return step_s;
+}
+
+void WorkerStep::replay_update(int64_t step) {
+  const Time begin = endpoint_.now();
+  cost_.update_s = stragglers_.update_s(step, begin);
+  if (cost_.update_s == 0) return;
+  endpoint_.advance(cost_.update_s);
+  if (trace_ != nullptr) trace_->compute("optimizer", begin, endpoint_.now());
 }
 
 void WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
@@ -345,9 +361,11 @@ void WorkerStep::open_feed() {
         engine_.problem->make_feed(engine_, endpoint_.rank(), batches_seen_);
 }
 
+// Rank 0 alone writes files at a boundary: what others wait for it is no part
+// of their next step.
 void WorkerStep::meet_at(Time earliest) {
   endpoint_.set_clock(earliest);
-  if (is_virtual_) barrier(endpoint_, endpoint_.world_group(), tags::kControl);
+  barrier(endpoint_, endpoint_.world_group(), tags::kControl);
   endpoint_.leave_boundary(earliest);
 }
 
@@ -405,9 +423,8 @@ WorkerStep::Progress WorkerStep::agree_on_progress(int stop) {
 void WorkerStep::visit_state(StateVisitor& visitor) {
   endpoint_.set_clock(ended_at_);  // schemes compute future times from it
   scheme_->visit_state(visitor);
-  // As take() left it, for messages before the next step of a resumed run.
-  engine_.steps_begun[endpoint_.rank()] =
-      std::max(int64_t{0}, scheme_->steps_done() - 1);
+  // As the last next() left it, for messages before that of a resumed run.
+  engine_.steps_begun[endpoint_.rank()] = scheme_->steps_done();
   if (average_) {
     // Replicas that are equal only at boundaries have different averages.
     const SyncOptions& sync = engine_.options.sync;

@@ -43,6 +43,7 @@ class ComputeTrace;
 // virtual time (data_wait_s excepted).
 struct StepCost {
   double compute_s = 0;    // forward and backward
+  double update_s = 0;     // virtual: computations after them
   double data_wait_s = 0;  // wall seconds
   SyncTimes sync;
 };
@@ -94,8 +95,8 @@ class WorkerStep {
   // Call after meet_at(segment.earliest): services start at that time, then
   // this worker's clock returns to the end of its last step.
   void begin(const Segment& segment);
-  // The word that this worker passes to scheme().next().
-  Word word(int stop) const;
+  // What this worker passes to scheme().next().
+  StepRequest step_request(int stop) const;
   // Asks the scheme for this worker's next step, after a pause if one is due.
   StepPlan next(int stop);
   StepCost take(const StepPlan& plan);
@@ -160,6 +161,7 @@ class WorkerStep {
   void send_buckets(int64_t from);
   void send(const Bucket& bucket);
   double replay(int64_t step);
+  void replay_update(int64_t step);
   void add_up(const SyncTimes& in_next, double begin_s);
 
   const ParameterEntry& struck() const;

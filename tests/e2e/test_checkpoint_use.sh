@@ -64,7 +64,7 @@ mkdir folder.csv
 expect_code 73 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/averaged --output=folder.csv
 grep -q '^error: folder.csv: is a folder$' err || fail "a folder: $(cat err)"
 expect_code 73 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/averaged --output=none/p.csv
-grep -q '^error: none/p.csv.tmp: create: No such file or directory$' err || fail "$(cat err)"
+grep -q '^error: none/.p.csv.tmp: create: No such file or directory$' err || fail "$(cat err)"
 [[ -z $(find . -name '*.tmp') ]] || fail "left: $(find . -name '*.tmp')"
 
 # A worker's batch is too small for BatchNorm, whatever the others have.

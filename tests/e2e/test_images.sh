@@ -75,6 +75,28 @@ assert known[0][7:] == ["name", "file\n"] and new[0][7:] == ["file\n"]
 assert all(a[7] == f'"class{a[2]}"' for a in known[1:])
 assert all(a[8].replace("/", "-") == b[7] for a, b in zip(known[1:], new[1:]))
 PY
+# Neither do labelled ones, of all classes or some, nor a batch of training.
+figures_of() { sed 's/.* set, /test set, /' out; }
+expect_code 0 "$SYNCOPATE" evaluate images.ini --checkpoint=runs/folder
+of_all=$(figures_of)
+mkdir some
+cp -r raw/val some/
+for keys in --data.path=raw/val --data.path=some --data.batch=10000; do
+  expect_code 0 "$SYNCOPATE" evaluate images.ini --checkpoint=runs/folder $keys
+  [[ $(figures_of) == "$of_all" ]] || fail "evaluate $keys: $(cat out)"
+done
+rm -r some/val/class0
+expect_code 0 "$SYNCOPATE" evaluate images.ini --checkpoint=runs/folder \
+  --data.path=some
+grep -q 'test set, 48 samples.*accuracy 0.[6-9]\|accuracy 1' out ||
+  fail "evaluate some classes: $(cat out)"
+mv some/val/class1 some/val/newt
+expect_code 65 "$SYNCOPATE" evaluate images.ini --checkpoint=runs/folder \
+  --data.path=some
+one_line "some/val/newt: a class that the model does not have"
+expect_code 65 "$SYNCOPATE" evaluate images.ini --checkpoint=runs/folder \
+  --data.batch=10000 --eval.batchnorm=recomputed
+one_line "needs data.batch = 10000 training samples, but there are 256"
 expect_code 66 "$SYNCOPATE" train images.ini --data.path=new --run.name=new
 one_line "new/train: no such folder"
 # Cut, and gone on with other threads: the same bits.

@@ -90,6 +90,67 @@ for step in 1 11 12; do
   grep -qE "^step +$step/12 \($step-$step\)" out || fail "step $step: $(grep '^step' out)"
 done
 
+# A row says what its last step did, whether or not a boundary follows it.
+phases() { python -c 'import h5py, sys
+with h5py.File(f"runs/{sys.argv[1]}/results.h5") as file:
+    print(*file["sync/phase"][()].astype(int), *file["sync/scheme"][()].astype(int))' "$1"; }
+# shellcheck disable=SC2054  # commas within a key's list
+switched=(--run.steps=20 --sync.scheme=sync_switch --sync_switch.order=bsp,asp,bsp
+  --sync_switch.fractions=0.3,0.3,0.4)
+train 0 phases-5 2 "${switched[@]}" --eval.every=5
+train 0 phases-6 2 "${switched[@]}" --eval.every=6
+once='0 0 0 0 0 0 1 1 1 1 1 1 2 2 2 2 2 2 2 2'
+[[ $(phases phases-6) == "$once $once" ]] || fail "phases: $(phases phases-6)"
+[[ $(phases phases-5) == "$once $once" ]] || fail "phases: $(phases phases-5)"
+
+# What others wait for the files of rank 0 at a boundary is no communication.
+cat >slow.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int fsync(int fd) {
+  const char *rank = getenv("PMI_RANK");
+  if (rank != NULL && strcmp(rank, "0") == 0) usleep(200000);
+  return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd);
+}
+C
+if "${CC:-cc}" -shared -fPIC -o slow.so slow.c -ldl && "$MPIEXEC" --version | grep -q HYDRA; then
+  # shellcheck disable=SC2046
+  expect_code 0 $(ranks 2) env LD_PRELOAD="$PWD/slow.so" "$SYNCOPATE" train base.ini \
+    --run.name=slow-files --eval.every=0 --checkpoint.every=4
+  python - <<'PY' || fail "waiting for files counts as communication"
+import h5py
+with h5py.File("runs/slow-files/results.h5") as file:
+    exposed = file["comm/exposed_s"][()]
+# Three checkpoints with several files each.
+assert exposed.sum(axis=0).max() < 0.15, exposed
+PY
+fi
+
+# After a kill, the clock goes on from the checkpoint, as the rows do.
+late=(--run.steps=60 --run.log_every=5 --eval.every=5 --checkpoint.every=20
+  --checkpoint.best=loss --data.batch=64 --data.samples=4096 --optimizer.lr=0.001)
+train 137 killed 2 "${late[@]}" --faults.kind=kill --faults.step=39
+cp runs/killed/results.h5 killed.h5
+train 0 killed 2 "${late[@]}"
+python - "$(grep '^resumed' out)" "$(grep -E '^step +25/60' out)" <<'PY' ||
+import re, sys
+import h5py
+step = int(re.search(r"step (\d+)\)", sys.argv[1])[1])
+with h5py.File("killed.h5") as file:
+    ms = file["provenance"].attrs["training_ms"]
+with h5py.File("runs/killed/results.h5") as file:
+    steps, times = file["train/step"][()], file["train/time_s"][()]
+saved, row = (times[list(steps).index(wanted)] for wanted in (step, step + 5))
+rate = float(re.search(r"(\d+) samples/s", sys.argv[2])[1])
+took = 5 * 2 * 64 / rate
+print(f"results at {1e-3 * ms} s, checkpoint at {saved}, then {row - saved} in {took}")
+assert step == 20 and abs(row - saved - took) < 0.05 * took + 2e-3
+PY
+  fail "time that a kill has lost counts"
+
 # --- the end --------------------------------------------------------------------
 train 0 between 3 --run.stop_at=9 --run.log_every=1000
 expect_code 0 "$SYNCOPATE" inspect runs/between

@@ -5,9 +5,14 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
 bench=("$SYNCOPATE" bench comm tiny.ini --run.workers=2)
+expect_code 64 "${bench[@]}" --bytes=8
+grep -q 'messages take no time between workers of one process' err || fail "$(cat err)"
+bench+=(--network.mbit_s=100 --network.latency_us=50)
 expect_code 0 "${bench[@]}" --bytes=8,4096 --by=ring --repeats=2
 rows=$(grep -c -E '^ +(8|4096) +(point_to_point|ring) ' out)
 ((rows == 4)) || fail "bench comm: $rows rows of 4"
+# 50 us and 4,096 bytes at 12.5 MB/s.
+grep -qE '^ +4096 +point_to_point +377.7 ' out || fail "virtual: $(cat out)"
 expect_code 64 "${bench[@]}" --bytes=6
 expect_code 64 "${bench[@]}" --repeats=0
 expect_code 65 "${bench[@]}" --by=rang

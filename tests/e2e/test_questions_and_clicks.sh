@@ -150,6 +150,13 @@ expect_code 0 "$SYNCOPATE" evaluate bert.ini "${texts[@]}" \
   --checkpoint=runs/texts
 grep -qF "$evaluated" out || fail "evaluate: $(cat out), expected $evaluated"
 texts_in squad
+{
+  head -n -2 squad/vocab.txt
+  tail -n 1 squad/vocab.txt
+  tail -n 2 squad/vocab.txt | head -n 1
+} >swapped.txt
+refuse 65 "trained with another vocabulary" evaluate bert.ini "${texts[@]}" \
+  --checkpoint=runs/texts --data.vocabulary=swapped.txt
 
 # --- weights are read where a run starts, and nowhere else
 python - <<'PY' || fail "no weights were written"
@@ -207,6 +214,41 @@ no = [float(r["probability"]) for r in rows if r["label"] == "0"]
 area = sum((y > n) + (y == n) / 2 for y in yes for n in no) / len(yes) / len(no)
 assert len(rows) > 200 and abs(area - float(sys.argv[1].split()[1])) < 1e-6, area
 PY
+
+# --- records of a later day, numbered as the model knows them, or otherwise
+expect_code 0 "$SYNCOPATE" prepare criteo records.tsv -o later \
+  --vocabulary=records
+later=(--data.kind=criteo --data.path=later --checkpoint=runs/records)
+expect_code 0 "$SYNCOPATE" predict deepfm.ini "${later[@]}" --output=later.csv
+expect_code 0 "$SYNCOPATE" evaluate deepfm.ini "${later[@]}"
+grep -q "test set, 3000 samples" out || fail "evaluate later: $(cat out)"
+python - <<'PY' || fail "records have other probabilities with their day's"
+import csv
+known, later = ([(r["label"], r["probability"]) for r in csv.DictReader(open(name))]
+                for name in ("clicks.csv", "later.csv"))
+assert len(later) == 3000
+places = iter(later)
+assert all(row in places for row in known)  # the test records, in this order
+numbers = [line.rstrip("\n").split("\t") for line in open("records.tsv")]
+with open("renamed.tsv", "w") as file:
+    for row in numbers:
+        row[20] = row[20] and "%08x" % (int(row[20], 16) ^ 0xF0000000)
+        file.write("\t".join(row) + "\n")
+with open("clicked.tsv", "w") as file:
+    file.writelines("\t".join(row) + "\n" for row in numbers if row[0] == "1")
+PY
+expect_code 0 "$SYNCOPATE" prepare criteo clicked.tsv -o clicked \
+  --vocabulary=records
+expect_code 0 "$SYNCOPATE" evaluate deepfm.ini "${later[@]}" --data.path=clicked
+grep -q "warning: .*every test record is a click, so there is no AUC" out err ||
+  fail "clicks alone: $(cat out err)"
+expect_code 0 "$SYNCOPATE" prepare criteo renamed.tsv -o renamed --threshold=3
+refuse 65 "trained with another vocabulary" evaluate deepfm.ini "${later[@]}" \
+  --data.path=renamed
+refuse 65 "has no training records" train deepfm.ini --data.kind=criteo \
+  --data.path=later --run.name=nothing
+refuse 64 "--threshold cannot be combined with --vocabulary=records" \
+  prepare criteo records.tsv -o x --vocabulary=records --threshold=3
 expect_code 0 "$SYNCOPATE" validate deepfm.ini "${records[@]}"
 grep -q "all 3000 read, all intact" out || fail "validate: $(cat out)"
 

@@ -253,7 +253,7 @@ late = clock("link") - 60
 check(f"link {late}", 10 * 0.25 - 1e-9 <= late <= 10 * 0.75 + 1e-9)
 
 # A step takes 2.75 times as long, and 400 of them with four episodes of 94 s
-# between 721 and 753 s (spec 7.4).
+# between 721 and 753 s, as published.
 slow = clock("published") / 6
 took = 4 * 94 + (400 - 4 * 94 / slow) * 1.24
 check(f"published {slow / 1.24} {took}",

@@ -15,7 +15,7 @@ expect() { # expect WHAT EXPECTED ACTUAL
 }
 replayed() { timing replay "$@" | tail -n 1; }
 
-# Group means of the published runs (spec 2.1, 2.3): the share of bsp.
+# Group means of the published runs: the share of bsp.
 cat >cifar10.csv <<'CSV'
 fraction,seed,accuracy
 0,1,.8918

@@ -27,8 +27,8 @@ Network::Network(int workers, const NetworkCost& cost)
 }
 
 int Network::link_of(Kind kind, int rank) const {
-  const bool is_shared = kind == kUp || kind == kDown;
-  return kind * workers_ + (is_shared ? host_of(rank) : rank);
+  const bool is_of_island = kind == kUp || kind == kDown;
+  return kind * workers_ + (is_of_island ? host_of(rank) : rank);
 }
 
 LinkCost Network::cost_of(int rank) const {
@@ -39,6 +39,11 @@ LinkCost Network::cost_of(int rank) const {
 bool Network::is_sending(int link) const {
   const int kind = link / workers_;
   return kind == kOut || kind == kInsideOut;
+}
+
+bool Network::is_shared(int link) const {
+  const int kind = link / workers_;
+  return kind == kUp || kind == kDown;
 }
 
 // A message always passes the sender's link, whose state may delay it; others
@@ -197,25 +202,38 @@ Time Network::ring(std::span<const int> members, int64_t elems, Time now) {
   if (members.size() < 2) return now;
   const auto n = static_cast<double>(members.size());
   const double rounds = 2 * (n - 1);
-  std::vector<std::pair<int, Time>> taken;  // links, and how long
-  Time begin = now, slowest = 0, latencies = 0;
+  std::vector<Transit> messages;  // of a round
+  Time begin = now;
   for (size_t i = 0; i < members.size(); ++i) {
     const int next = members[(i + 1) % members.size()];
-    const Transit message =
-        route(members[i], next, 4.0 * static_cast<double>(elems) / n);
+    const Transit& message = messages.emplace_back(
+        route(members[i], next, 4.0 * static_cast<double>(elems) / n));
+    for (int h = 0; h < message.num_hops_; ++h)
+      if (!is_shared(message.links_[h]))
+        begin = std::max(begin, links_[message.links_[h]].free);
+  }
+  Time slowest = 0, latencies = 0, shared_until = 0;
+  for (const Transit& message : messages) {
     for (int h = 0; h < message.num_hops_; ++h) {
-      const int link = message.links_[h];
-      const NetworkCost::Link state = state_of(message, link, now);
-      const Time service = service_s(message, link, state.slowdown);
+      Link& link = links_[message.links_[h]];
+      const bool sends = is_sending(message.links_[h]);
+      const NetworkCost::Link state =
+          state_of(message, message.links_[h], begin);
+      const Time service =
+          service_s(message, message.links_[h], state.slowdown);
       slowest = std::max(slowest, service);
-      latencies += (is_sending(link) ? message.latency_s_ : 0) + state.added_s;
-      if (!links_[link].takes_time()) continue;
-      begin = std::max(begin, links_[link].free);
-      taken.emplace_back(link, rounds * service);
+      latencies += (sends ? message.latency_s_ : 0) + state.added_s;
+      if (!link.takes_time()) continue;
+      if (is_shared(message.links_[h])) {
+        link.free = std::max(link.free, begin) + rounds * service;
+        shared_until = std::max(shared_until, link.free);
+      } else {
+        link.free = begin + rounds * service;
+      }
     }
   }
-  for (const auto& [link, seconds] : taken) links_[link].free = begin + seconds;
-  return begin + rounds * (slowest + latencies / n);
+  return std::max(begin + rounds * slowest, shared_until) +
+         rounds * latencies / n;
 }
 
 LinkClocks Network::clocks(int rank) const {

@@ -68,9 +68,10 @@ class Network {
 
   // Returns when a ring all-reduce of `elems` floats over these workers (ranks)
   // ends: 2 (N - 1) rounds in which each member sends 1 / N of the bytes to the
-  // next. It begins once all of the ring's links are free and then takes each
+  // next. It begins once the members' own links are free and then takes each
   // of them for its messages. The slowest message sets the rate, and each chunk
-  // meets all latencies.
+  // meets all latencies. Rings share an uplink: it takes their messages one
+  // after the other, and a ring ends no sooner than its own have passed.
   Time ring(std::span<const int> members, int64_t elems, Time now);
 
   // What a message between any two workers costs, if all links are alike and
@@ -129,6 +130,7 @@ class Network {
   int link_of(Kind kind, int rank) const;
   LinkCost cost_of(int rank) const;
   bool is_sending(int link) const;  // a link whose state cost_.link describes
+  bool is_shared(int link) const;   // by the workers of an island
   Transit route(int from, int to, double bytes) const;
   NetworkCost::Link state_of(const Transit& message, int link, Time now) const;
   Time service_s(const Transit& message, int link, double slowdown) const;

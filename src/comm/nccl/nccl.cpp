@@ -18,6 +18,7 @@
 #include "comm/nccl/communicator.h"
 #include "comm/nccl/nccl_functions.h"
 #include "device/cuda/cuda_stream.h"
+#include "watch/activity.h"
 
 namespace syncopate {
 namespace {
@@ -50,10 +51,16 @@ ncclDataType_t type_of(Wire wire) {
 }
 
 // Slows down polling for something that usually takes microseconds.
+// A wait for other ranks, which the watchdog does not hold against this one.
 class Backoff {
  public:
   explicit Backoff(double limit_s)
-      : started_s_(monotonic_s()), limit_s_(limit_s) {}
+      : started_s_(monotonic_s()), limit_s_(limit_s) {
+    activity().wait_begins();
+  }
+  ~Backoff() { activity().wait_ends(); }
+  Backoff(const Backoff&) = delete;
+  Backoff& operator=(const Backoff&) = delete;
   bool is_late() const { return monotonic_s() - started_s_ > limit_s_; }
   void pause() const {
     constexpr double kEagerS = 2e-3;

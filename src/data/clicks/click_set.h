@@ -36,6 +36,7 @@ struct ClickData {
   ClickSpec spec;
   std::string source;
   std::string digest;
+  std::string vocabulary;  // its digest; "": the records were made
   // synthetic_criteo: the AUC of the probabilities from which the labels of the
   // test set were drawn, an upper bound in expectation for every model.
   std::optional<double> best_auc;
@@ -53,13 +54,19 @@ std::vector<std::string> check_clicks(const fs::path& folder);
 // missing values empty) to a compact binary form. Integers v above 2 become
 // floor(ln(v)^2), others v - 2. Values that occur fewer than `threshold` times
 // in the training records share a row of their field. Makes two passes over the
-// file; memory use depends only on the vocabulary.
+// file; memory use depends only on the vocabulary. With `vocabulary`, one pass
+// writes all records as a test set whose rows are those of an earlier
+// preparation, on which models that were trained with that one can be used.
 struct PrepareCriteo {
-  fs::path from;  // TSV, also .gz
-  fs::path to;    // must not exist, or be an empty folder
+  fs::path from;             // TSV, also .gz
+  fs::path to;               // must not exist, or be an empty folder
+  fs::path vocabulary = {};  // a folder that prepare_criteo wrote, or ""
+  bool keeps_vocabulary() const { return !vocabulary.empty(); }
+  // Unused with `vocabulary`:
   int64_t threshold = 10;
   double test_share = 0.1;  // drawn by `seed`
   uint64_t seed = 42;
+
   bool skips_bad_lines = false;  // false: fail at the first one
   int threads = 1;
   std::function<void(int64_t done, int64_t total)>

@@ -70,8 +70,11 @@ CriteoFolder open_folder(const fs::path& folder) {
   found.vocabulary_digest = *vocabulary;
   check_rows(header, found.spec, files);
   const RecordLayout layout(found.spec);
+  const bool is_test_set =
+      header.file().text_attribute("/", CriteoFiles::kVocabularyOf).has_value();
   for (auto* set : {&found.train, &found.test}) {
     const std::string name = set == &found.train ? "train" : "test";
+    if (set == &found.train && is_test_set) continue;
     const auto samples = header.file().int_attribute(name, "samples");
     if (!samples || *samples < 1) header.fail_in("no samples of " + name);
     set->samples = *samples;
@@ -94,6 +97,7 @@ class MappedClicks : public ClickSet {
 
   int64_t samples() const override { return files_.samples; }
   std::span<const uint8_t> clicked() const override {
+    if (files_.samples == 0) return {};
     return files_.labels.file->bytes();
   }
   int64_t memory_bytes() const override { return 0; }
@@ -134,7 +138,13 @@ ClickData read_criteo(const DataOptions& options) {
     fail(ExitCode::kBadInput,
          "data.path: empty, expected the folder that prepare criteo wrote");
   const CriteoFolder folder = open_folder(existing_path(options.path));
+  if (folder.train.samples == 0 && !options.trained.is_used)
+    fail(ExitCode::kBadInput,
+         "{}: has no training records, since prepare criteo --vocabulary wrote "
+         "it; only evaluate and predict can use it",
+         options.path);
   ClickData data;
+  data.vocabulary = folder.vocabulary_digest;
   data.spec = folder.spec;
   data.source = "criteo " + options.path;
   std::string digests = folder.vocabulary_digest;

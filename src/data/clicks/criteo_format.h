@@ -6,6 +6,9 @@
 //   train.records   consecutive records; also test.records
 //   train.labels    one byte per record, 0 or 1; also test.labels
 //
+// Records that were given an earlier vocabulary are a test set; the train files
+// are then empty.
+//
 // A record stores its fields in order, each in as many bytes (1 to 4, little
 // endian) as the rows of the field need. A batch reads thousands of random
 // records. Stored by row, a record touches one or two pages; stored by column
@@ -36,6 +39,9 @@ inline std::string click_field_name(int64_t field) {
 struct CriteoFiles {
   static constexpr const char* kKind = "syncopate prepared criteo";
   static constexpr int64_t kVersion = 1;
+  // The attribute of a test set without training records: where its vocabulary
+  // is from.
+  static constexpr const char* kVocabularyOf = "vocabulary_of";
   // Records per digest: blocks of a few MB locate damage closely enough.
   static constexpr int64_t kBlockRecords = 65536;
   static constexpr std::array<const char*, 6> kNames = {

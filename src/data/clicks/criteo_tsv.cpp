@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/text.h"
 #include "data/clicks/criteo_format.h"
 
 namespace syncopate {
@@ -155,6 +156,20 @@ std::string click_value_text(int64_t field, ClickKey key) {
   const auto bits = static_cast<uint32_t>(key);
   return field < kClickIntegers ? fmt::format("{}", static_cast<int32_t>(bits))
                                 : fmt::format("{:08x}", bits);
+}
+
+std::optional<ClickKey> click_key_of(int64_t field, const std::string& text) {
+  if (text.empty()) return kMissingKey;
+  if (field >= kClickIntegers) {
+    ClickKey key = 0;
+    const char* const end = text.data() + text.size();
+    if (take_category(text.c_str(), key) != end) return std::nullopt;
+    return key;
+  }
+  const auto bucket = parse_int(text);
+  if (!bucket || *bucket < INT32_MIN || *bucket > INT32_MAX)
+    return std::nullopt;
+  return static_cast<uint32_t>(static_cast<int32_t>(*bucket));
 }
 
 bool click_key_less(int64_t field, ClickKey a, ClickKey b) {

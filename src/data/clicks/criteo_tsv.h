@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,9 @@ int32_t click_bucket(int64_t value);
 
 // The inverse of parsing, e.g. "", "17" (a bucket) or "68fd1e64".
 std::string click_value_text(int64_t field, ClickKey key);
+
+// The inverse of click_value_text; nothing if no key has this text.
+std::optional<ClickKey> click_key_of(int64_t field, const std::string& text);
 
 // Orders the keys of a field: the missing key first, then ascending values.
 bool click_key_less(int64_t field, ClickKey a, ClickKey b);

@@ -94,10 +94,12 @@ class RecordPass {
     chunk.is_test.resize(static_cast<size_t>(chunk.records()));
     auto record = static_cast<uint64_t>(chunk.first_record);
     for (uint8_t& is_test : chunk.is_test)
-      is_test = Rng(wanted_.seed, Purpose::kPartition, record++, kTestStream)
-                            .uniform() < wanted_.test_share
-                    ? 1
-                    : 0;
+      is_test =
+          wanted_.keeps_vocabulary() ||
+                  Rng(wanted_.seed, Purpose::kPartition, record++, kTestStream)
+                          .uniform() < wanted_.test_share
+              ? 1
+              : 0;
   }
 
   const PrepareCriteo& wanted_;
@@ -154,30 +156,79 @@ Vocabulary count_values(const PrepareCriteo& wanted,
   return vocabulary;
 }
 
-// The files of one set.
-struct SetWriter {
-  BlockWriter records, labels;
-
-  SetWriter(const CriteoFiles& files,
-            const std::string& set,
-            int64_t record_bytes)
-      : records(files.records(set), CriteoFiles::kBlockRecords * record_bytes),
-        labels(files.labels(set), CriteoFiles::kBlockRecords) {}
-  void write(std::string_view record_bytes, std::string_view label_bytes) {
-    records.write(record_bytes);
-    labels.write(label_bytes);
+// Copies the vocabulary of an earlier preparation `from` to `to` and returns
+// it.
+Vocabulary read_vocabulary(const fs::path& from, const fs::path& to) {
+  const CriteoFiles files(from);
+  const std::string path = files.vocabulary.string();
+  const PreparedHeader header(files.header, "prepare criteo",
+                              CriteoFiles::kKind, CriteoFiles::kVersion);
+  const std::string text = read_file(files.vocabulary);
+  if (header.file().text_attribute("/", "vocabulary") != digest_of(text))
+    fail(ExitCode::kBadInput, "{}: its digest is not that of the file written",
+         path);
+  Vocabulary vocabulary;
+  vocabulary.fields.resize(kClickFields);
+  int64_t line = 0;
+  size_t field = 0;
+  for (size_t begin = 0; begin < text.size(); ++line) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    const auto words = split(text.substr(begin, end - begin), '\t');
+    begin = end + 1;
+    if (line == 0) continue;  // the columns' names
+    const auto refuse = [&] {
+      fail(ExitCode::kBadInput,
+           "{}: line {}, expected what prepare criteo writes", path, line + 1);
+    };
+    if (words.size() != 4) refuse();
+    if (words[1] == "0") {
+      if (line > 1) ++field;
+      continue;
+    }
+    if (field >= vocabulary.fields.size()) refuse();
+    auto& values = vocabulary.fields[field];
+    const auto key = click_key_of(static_cast<int64_t>(field), words[2]);
+    const auto row = parse_int(words[1]), records = parse_int(words[3]);
+    if (!key || row != std::ssize(values) + 1 || !records) refuse();
+    values.push_back({*key, *records});
   }
-  void finish() {
-    records.finish();
-    labels.finish();
-  }
-};
+  if (field + 1 != vocabulary.fields.size())
+    fail(ExitCode::kBadInput, "{}: {} fields, expected {}", path, field + 1,
+         kClickFields);
+  for (const auto& values : vocabulary.fields)
+    vocabulary.spec.rows.push_back(std::ssize(values) + 1);
+  OutputFile copy(to);
+  copy.write(text);
+  copy.finish();
+  return vocabulary;
+}
 
 // What a chunk contributes to one set.
 struct Encoded {
   std::string records, labels;
 };
 using EncodedSets = std::array<Encoded, 2>;  // train, test
+
+// The files of one set.
+struct SetWriter {
+  BlockWriter records, labels;
+  int64_t samples = 0;
+
+  SetWriter(const CriteoFiles& files,
+            const std::string& set,
+            int64_t record_bytes)
+      : records(files.records(set), CriteoFiles::kBlockRecords * record_bytes),
+        labels(files.labels(set), CriteoFiles::kBlockRecords) {}
+  void write(const Encoded& chunk) {
+    records.write(chunk.records);
+    labels.write(chunk.labels);
+    samples += std::ssize(chunk.labels);
+  }
+  void finish() {
+    records.finish();
+    labels.finish();
+  }
+};
 
 void encode(const Chunk& chunk,
             const std::vector<RowTable>& tables,
@@ -208,12 +259,13 @@ void encode(const Chunk& chunk,
   }
 }
 
-void write_records(const PrepareCriteo& wanted,
-                   ThreadPool& pool,
-                   const Vocabulary& vocabulary,
-                   const PreparedCriteo& counted,
-                   SetWriter& train,
-                   SetWriter& test) {
+// Returns what it wrote.
+PreparedCriteo write_records(const PrepareCriteo& wanted,
+                             ThreadPool& pool,
+                             const Vocabulary& vocabulary,
+                             SetWriter& train,
+                             SetWriter& test) {
+  const int64_t passes_before = wanted.keeps_vocabulary() ? 0 : 1;
   const RecordLayout layout(vocabulary.spec);
   std::vector<RowTable> tables;
   for (const auto& values : vocabulary.fields) tables.emplace_back(values);
@@ -227,19 +279,35 @@ void write_records(const PrepareCriteo& wanted,
       encode(chunks[place], tables, layout, encoded[place]);
     });
     for (size_t i = 0; i < chunks.size(); ++i) {
-      train.write(encoded[i][0].records, encoded[i][0].labels);
-      test.write(encoded[i][1].records, encoded[i][1].labels);
+      train.write(encoded[i][0]);
+      test.write(encoded[i][1]);
     }
+    const LineBlocks& source = pass.source();
     if (wanted.progress)
-      wanted.progress(pass.source().file_bytes() + pass.source().file_offset(),
-                      2 * pass.source().file_bytes());
+      wanted.progress(
+          passes_before * source.file_bytes() + source.file_offset(),
+          (passes_before + 1) * source.file_bytes());
   }
   train.finish();
   test.finish();
-  if (pass.records() != counted.train + counted.test ||
-      pass.skipped() != counted.skipped)
-    fail(ExitCode::kBadInput, "{}: changed while it was being read",
-         wanted.from.string());
+  return {.train = train.samples,
+          .test = test.samples,
+          .skipped = pass.skipped(),
+          .spec = vocabulary.spec,
+          .bytes = pass.source().text_bytes()};
+}
+
+// Throws unless each set has a record; of an earlier vocabulary's records, the
+// test set suffices.
+void check_counts(const PrepareCriteo& wanted, const PreparedCriteo& done) {
+  if ((done.train > 0 || wanted.keeps_vocabulary()) && done.test > 0) return;
+  fail(ExitCode::kBadInput,
+       "{}: {} records for training and {} for testing{}, expected at least "
+       "one of each",
+       wanted.from.string(), done.train, done.test,
+       done.skipped == 0
+           ? ""
+           : fmt::format(" ({})", counted(done.skipped, "bad line")));
 }
 
 void write_vocabulary(const fs::path& path,
@@ -282,18 +350,22 @@ void write_header(const CriteoFiles& files,
     const std::string group = name;
     const std::string description =
         "XXH3-128 of each block_records records, as text";
+    if (set->samples == 0) continue;
     set->records.write_digests(file, group + "/records", description);
     set->labels.write_digests(file, group + "/labels", description);
+    file.attribute(group, "samples", set->samples);
   }
-  file.attribute("train", "samples", done.train);
-  file.attribute("test", "samples", done.test);
   file.attribute("/", "kind", CriteoFiles::kKind);
   file.attribute("/", "version", CriteoFiles::kVersion);
   file.attribute("/", "block_records", CriteoFiles::kBlockRecords);
   file.attribute("/", "vocabulary", digest_of_file(files.vocabulary));
-  file.attribute("/", "threshold", wanted.threshold);
-  file.attribute("/", "test_share", fmt::format("{}", wanted.test_share));
-  file.attribute("/", "seed", fmt::format("{}", wanted.seed));
+  if (wanted.keeps_vocabulary()) {
+    file.attribute("/", CriteoFiles::kVocabularyOf, wanted.vocabulary.string());
+  } else {
+    file.attribute("/", "threshold", wanted.threshold);
+    file.attribute("/", "test_share", fmt::format("{}", wanted.test_share));
+    file.attribute("/", "seed", fmt::format("{}", wanted.seed));
+  }
   file.attribute("/", "skipped_lines", done.skipped);
   file.attribute("/", "description",
                  "train.records and test.records hold consecutive records of "
@@ -324,22 +396,26 @@ PreparedCriteo prepare_criteo(const PrepareCriteo& wanted) {
   ThreadPool pool(wanted.threads);
   WorkFolder work(wanted.to, CriteoFiles::kNames);
   const CriteoFiles files(work.path());
-  PreparedCriteo done;
-  const Vocabulary vocabulary = count_values(wanted, pool, done);
-  if (done.train == 0 || done.test == 0)
-    fail(ExitCode::kBadInput,
-         "{}: {} records for training and {} for testing{}, expected at least "
-         "one of each",
-         wanted.from.string(), done.train, done.test,
-         done.skipped == 0
-             ? ""
-             : fmt::format(" ({})", counted(done.skipped, "bad line")));
-  done.spec = vocabulary.spec;
-  write_vocabulary(files.vocabulary, vocabulary, done.train);
-  const int64_t record_bytes = RecordLayout(done.spec).record_bytes;
+  Vocabulary vocabulary;
+  PreparedCriteo first;
+  if (wanted.keeps_vocabulary()) {
+    vocabulary = read_vocabulary(wanted.vocabulary, files.vocabulary);
+  } else {
+    vocabulary = count_values(wanted, pool, first);
+    check_counts(wanted, first);
+    write_vocabulary(files.vocabulary, vocabulary, first.train);
+  }
+  const int64_t record_bytes = RecordLayout(vocabulary.spec).record_bytes;
   SetWriter train(files, "train", record_bytes);
   SetWriter test(files, "test", record_bytes);
-  write_records(wanted, pool, vocabulary, done, train, test);
+  const PreparedCriteo done =
+      write_records(wanted, pool, vocabulary, train, test);
+  check_counts(wanted, done);
+  if (!wanted.keeps_vocabulary() &&
+      (done.train != first.train || done.test != first.test ||
+       done.skipped != first.skipped))
+    fail(ExitCode::kBadInput, "{}: changed while it was being read",
+         wanted.from.string());
   write_header(files, wanted, done, train, test);
   work.commit();
   return done;

@@ -1,7 +1,8 @@
 // Folders of JPEG files in ImageNet's layout: train/CLASS/*.jpg, and val/ or
 // test/ with the same classes, or without any: *.jpg, to be predicted. A
-// trained model predicts any folder of *.jpg. Loading lists the files without
-// reading them.
+// trained model needs no train/: it is evaluated on any folder of CLASS/*.jpg
+// and predicts any folder of *.jpg. Loading lists the files without reading
+// them.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -82,22 +83,23 @@ void append_images(const fs::path& within, int32_t label, ImageSet& set) {
          (files.folder / within).string());
 }
 
-// `classes` are the sorted classes of train. Without labels, the files are in
+// `classes` are those of `owner`, by label. Without labels, the files are in
 // `folder` itself.
 enum class Labels { kByFolder, kNone };
 ImageSet list_set(const fs::path& folder,
                   const std::vector<std::string>& classes,
-                  Labels labels) {
+                  Labels labels,
+                  const char* owner = "train") {
   ImageSet set;
   set.pixels = JpegFiles{.folder = folder, .names = {}};
   set.is_labelled = labels == Labels::kByFolder;
   if (!set.is_labelled) append_images("", -1, set);
   for (const std::string& name :
        set.is_labelled ? list_classes(folder) : std::vector<std::string>()) {
-    const auto found = std::lower_bound(classes.begin(), classes.end(), name);
-    if (found == classes.end() || *found != name)
-      fail(ExitCode::kBadInput, "{}: a class that train does not have",
-           (folder / name).string());
+    const auto found = std::ranges::find(classes, name);
+    if (found == classes.end())
+      fail(ExitCode::kBadInput, "{}: a class that {} does not have",
+           (folder / name).string(), owner);
     append_images(name, static_cast<int32_t>(found - classes.begin()), set);
   }
   set.samples = std::ssize(set.labels);
@@ -119,24 +121,45 @@ fs::path find_test_folder(const fs::path& folder) {
        folder.string());
 }
 
-// Images to be predicted, in the folder itself or in its test folder.
-Dataset list_unlabelled(const DataOptions& options) {
+bool holds_folders(const fs::path& folder) {
+  return std::ranges::any_of(list_folder(folder), [](const auto& entry) {
+    std::error_code ignored;
+    return entry.is_directory(ignored);
+  });
+}
+
+// The labelled images of a model's classes. A checkpoint of an earlier version
+// does not name them: the folder must then have as many.
+ImageSet list_labelled(const fs::path& folder, const TrainedModel& model) {
+  const bool has_names = !model.class_names.empty();
+  const std::vector<std::string> classes =
+      has_names ? model.class_names : list_classes(folder);
+  if (std::ssize(classes) != model.classes)
+    fail(ExitCode::kBadInput, "{}: {} classes, but the model has {}",
+         folder.string(), classes.size(), model.classes);
+  return list_set(folder, classes, Labels::kByFolder, "the model");
+}
+
+// What a trained model is evaluated on or predicts, without a training set: the
+// folder itself or its test folder.
+Dataset list_test_set(const DataOptions& options) {
   const fs::path folder = options.path;
-  const bool is_flat = holds_images(folder);
-  const bool has_parts =
-      std::ranges::any_of(std::array{"train", "val", "test"},
-                          [&](auto name) { return fs::exists(folder / name); });
-  if (!is_flat && !has_parts)
-    fail(ExitCode::kInputMissing,
-         "{}: holds no *.jpg (other formats are not read)", folder.string());
-  const fs::path test = is_flat ? folder : find_test_folder(folder);
-  if (!holds_images(test))
-    fail(ExitCode::kInputMissing,
-         "{}: no such folder (without it, {} or {} must hold *.jpg, for "
-         "predict)",
-         (folder / "train").string(), folder.string(), test.string());
+  const bool is_test =
+      holds_images(folder) ||
+      std::ranges::none_of(std::array{"val", "test"}, [&](auto name) {
+        return fs::exists(folder / name);
+      });
+  const fs::path test = is_test ? folder : find_test_folder(folder);
   Dataset data;
-  data.test = list_set(test, {}, Labels::kNone);
+  if (holds_images(test))
+    data.test = list_set(test, {}, Labels::kNone);
+  else if (holds_folders(test))
+    data.test = list_labelled(test, options.trained);
+  else
+    fail(ExitCode::kInputMissing,
+         "{}: holds neither *.jpg nor folders of them (other formats are not "
+         "read)",
+         test.string());
   data.test.spec.classes = options.trained.classes;
   data.train.spec = data.test.spec;
   return data;
@@ -160,7 +183,7 @@ Dataset list_sets(const fs::path& folder) {
 Dataset read_image_folder(const DataOptions& options) {
   const fs::path folder = existing_path(options.path);
   Dataset data = may_lack_train(options) && !fs::exists(folder / "train")
-                     ? list_unlabelled(options)
+                     ? list_test_set(options)
                      : list_sets(folder);
   data.source = "image_folder " + options.path;
   set_reading(options, data);

@@ -440,6 +440,7 @@ QuestionData load_questions(const DataOptions& options,
   }
   data.test = load(texts.test, SquadUse::kTest).set;
   data.vocabulary = tokenizer.size();
+  data.vocabulary_digest = tokenizer.digest();
   data.digest = digest_of(
       fmt::format("{}{} lower_case {} max_length {} stride {} max_question {}",
                   read, tokenizer.digest(), options.lower_case,

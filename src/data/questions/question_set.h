@@ -62,6 +62,7 @@ struct QuestionSet {
 struct QuestionData {
   QuestionSet train, test;
   int64_t vocabulary = 0;  // number of tokens; every id is below it
+  std::string vocabulary_digest;
   // Training questions left out of `train` because their answer is not where
   // the file places it in the context.
   int64_t left_out = 0;

@@ -1,7 +1,6 @@
 #include "data/questions/squad.h"
 
 #include <algorithm>
-#include <array>
 #include <unordered_set>
 
 #include <nlohmann/json.hpp>

@@ -104,6 +104,24 @@ TEST_F(FileTest, RenameAndFolders) {
       ExitCode::kCannotCreate);
 }
 
+TEST_F(FileTest, OutputsBehindLinks) {
+  syncopate::create_directories(folder_ / "store");
+  fs::create_symlink("store/b", folder_ / "relative");
+  fs::create_symlink(folder_ / "relative", folder_ / "absolute");
+  EXPECT_EQ(creatable_file(folder_ / "a"), folder_ / "a");
+  for (const char* link : {"relative", "absolute"})
+    EXPECT_EQ(creatable_file(folder_ / link), folder_ / "store/b");
+  write_file_atomically(folder_ / "store/b", "1");
+  EXPECT_EQ(creatable_file(folder_ / "absolute"), folder_ / "store/b");
+  EXPECT_EQ(read_file(folder_ / "store/b"), "1");
+  ASSERT_EQ(mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("loop", folder_ / "loop");
+  for (const char* bad : {"store", "pipe", "none/a", "loop"})
+    EXPECT_EQ(code_of([&] { creatable_file(folder_ / bad); }),
+              ExitCode::kCannotCreate)
+        << bad;
+}
+
 TEST_F(FileTest, SecondNames) {
   write_file_atomically(folder_ / "a", "1");
   link_durably(folder_ / "a", folder_ / "b");

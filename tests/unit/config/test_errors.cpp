@@ -184,6 +184,13 @@ TEST(Errors, EmptyValueAndBrokenLines) {
           "in.ini:8: expected key = value or [section], found \"= 4\"",
           "in.ini:9: expected [section], found \"[run\"",
       }));
+  // Keys behind a broken header belong to no section.
+  EXPECT_EQ(errors_of(kGood + "[optimizer]\nlr = 0.2\n[output] ; files\n"
+                              "csv = yes\n[run]\nsedd = 1\n"),
+            (Lines{
+                "in.ini:7: expected [section], found \"[output] ; files\"",
+                "in.ini:10: run.sedd: unknown key (did you mean run.seed?)",
+            }));
 }
 
 TEST(Errors, BinaryFile) {
@@ -349,8 +356,8 @@ TEST(Errors, CommandLine) {
           "command line: expected --section.key=value, found \"--seed=1\"",
           "command line: expected --section.key=value, found \"--run.seed\"",
           "command line: run.name: \"a #b\" cannot be written in an input "
-          "file: expected no control characters, and no # at the start or "
-          "after a blank",
+          "file: expected no control characters, no blank at an end, and no # "
+          "at the start or after a blank",
           "command line: eval.batch: has no value, expected a whole number >= "
           "1",
           "command line: schedule.power: is used by schedule.kind = "

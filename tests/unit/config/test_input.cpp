@@ -203,8 +203,12 @@ TEST(Resume, LengthThatASchemeDependsOn) {
   expect({"--sync.scheme=ds_sync"}, "");
   expect({"--sync.scheme=ds_sync", "--ds_sync.final_average=yes"},
          "ds_sync.final_average changes the model after the last step");
-  expect({"--sync.scheme=esync"},
-         "sync.scheme = esync ends a round after the last step");
+  expect({"--sync.scheme=esync"}, "esync ends a round after the last step");
+  expect({"--sync.scheme=sync_switch", "--sync_switch.order=esync"},
+         "esync ends a round after the last step");
+  expect({"--sync.scheme=sync_switch", "--sync_switch.order=ds_sync",
+          "--sync_switch.overrides=1:ds_sync.final_average=yes"},
+         "ds_sync.final_average changes the model after the last step");
   expect({"--sync.scheme=asp"}, "");
   expect({"--sync.scheme=asp", "--asp.record=yes"},
          "asp.record records the order of the whole run");

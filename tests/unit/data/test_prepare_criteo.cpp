@@ -264,6 +264,74 @@ TEST(PrepareCriteo, RefusesWhatItCannotUse) {
       });
 }
 
+// The records of a later day, of which some values are new: rows are those of
+// the first preparation, new values row 0.
+TEST(PrepareCriteo, KeepsAnEarlierVocabulary) {
+  auto rows = make_click_rows(1500);
+  const ClickFolders first(click_text(rows));
+  const ClickSpec spec = first.run().spec;
+  for (size_t i = 0; i < rows.size(); i += 3) rows[i][20] = "fffffffe";
+  const ClickFolders later(click_text(rows));
+  PrepareCriteo wanted = later.wanted();
+  wanted.vocabulary = first.to;
+  const PreparedCriteo done = prepare_criteo(wanted);
+  EXPECT_EQ(done.train, 0);
+  EXPECT_EQ(done.test, 1500);
+  EXPECT_EQ(done.spec, spec);
+  EXPECT_EQ(done.bytes, std::ssize(click_text(rows)));
+  EXPECT_EQ(read_bytes(later.to / "vocabulary.tsv"),
+            read_bytes(first.to / "vocabulary.tsv"));
+  EXPECT_TRUE(check_clicks(later.to).empty());
+  expect_error_has(ExitCode::kBadInput, "has no training records",
+                   [&] { later.load(); });
+
+  DataOptions options = options_for("criteo", later.to);
+  options.trained.is_used = true;
+  const ClickData data = load_clicks(options);
+  EXPECT_EQ(data.train->samples(), 0);
+  ASSERT_EQ(data.test->samples(), 1500);
+  const ClickData known = first.load();
+  EXPECT_EQ(data.vocabulary, known.vocabulary);
+  EXPECT_NE(data.digest, known.digest);
+  std::vector<int32_t> found(kClickFields), expected(kClickFields);
+  int64_t train = 0, test = 0;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const bool is_test = is_test_record(42, i, 0.1);
+    (is_test ? known.test : known.train)
+        ->read(is_test ? test++ : train++, expected);
+    if (i % 3 == 0) expected[19] = 0;
+    data.test->read(static_cast<int64_t>(i), found);
+    ASSERT_EQ(found, expected) << i;
+  }
+
+  const std::string good = read_bytes(first.to / "vocabulary.tsv");
+  write_bytes(first.to / "vocabulary.tsv", changed_at(good, 40, 1));
+  wanted.to = later.folder / "again";
+  expect_error_has(ExitCode::kBadInput, "its digest is not that of the file",
+                   [&] { prepare_criteo(wanted); });
+  wanted.vocabulary = first.folder / "nothing";
+  expect_error_has(ExitCode::kInputMissing, "nothing/clicks.h5",
+                   [&] { prepare_criteo(wanted); });
+  EXPECT_FALSE(fs::exists(wanted.to));
+}
+
+// While training maps the records, somebody replaces them by a shorter file.
+TEST(PrepareCriteoDeathTest, RecordsThatBecomeShorterEndTheProcess) {
+  const ClickFolders folders(click_text(make_click_rows(3000)));
+  folders.run();
+  const ClickData data = folders.load();
+  const fs::path records = folders.to / "train.records";
+  std::vector<int32_t> found(kClickFields);
+  const auto read_last = [&] {
+    fs::resize_file(records, 100);
+    data.train->read(data.train->samples() - 1, found);
+  };
+  EXPECT_EXIT(read_last(), testing::ExitedWithCode(74),
+              "^error: " + records.string() +
+                  ": cannot be read any more: it became shorter, or its "
+                  "storage fails\n$");
+}
+
 TEST(PrepareCriteo, FindsDamagedPacking) {
   const ClickFolders folders("");
   write_gz(folders.from, click_text(make_click_rows(300)));

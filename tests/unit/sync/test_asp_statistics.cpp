@@ -114,6 +114,27 @@ TEST(SharedStatistics, FollowTensor2TensorOrTensorFlow) {
     }
 }
 
+// A step that was skipped restores what the worker pulled, and leaves the
+// server's statistics to the others.
+TEST(SharedStatistics, SkippedStepsLeaveThem) {
+  ToyRun run = shared_run();
+  run.sync.asp.batchnorm = ServerStatistics::kAveraged;
+  run.sync.asp.servers = 1;
+  run.steps = 12;
+  run.step_s = {1, 1.3};
+  run.statistics = [](int rank, int64_t step, std::span<float> statistics) {
+    if (rank == 1) moving_average(0, step, statistics);
+  };
+  const auto with_skipped = test::train_toy(2, run);
+  std::vector<double> expected(run.num_buffers, 0.0);
+  for (int64_t step = 0; step < with_skipped.steps[1]; ++step)
+    for (size_t i = 0; i < expected.size(); ++i)
+      expected[i] = 0.9 * expected[i] +
+                    0.1 * std::sin(static_cast<float>(
+                              3 * step + static_cast<int64_t>(i) + 1));
+  test::expect_near({with_skipped.buffers[0]}, {expected}, 1e-6);
+}
+
 // However many workers push, averaged statistics lie between those of the
 // batches, so that a variance cannot become negative. Shared ones do not.
 TEST(SharedStatistics, AveragedOnesLieBetweenThoseOfTheBatches) {

@@ -103,7 +103,7 @@ TEST(Phases, OtherOrders) {
   EXPECT_EQ(phase_lengths(options, 4, 15), (std::vector<int64_t>{40, 10, 10}));
 }
 
-// p = 100% in spec 2.1: 8,000 steps of bsp, 8,000 in total, no asp. An earlier
+// p = 100% as published: 8,000 steps of bsp, 8,000 in total, no asp. An earlier
 // phase must not be empty, nor become empty by rounding.
 TEST(Phases, TheLastMayHaveNoWork) {
   for (SyncSwitchOptions good :
@@ -183,6 +183,15 @@ TEST(Phases, MistakesSayWhatWouldFit) {
   EXPECT_EQ(mistake(bad),
             "sync_switch.momentum_ramp: 0 for sync_switch.momentum_rule = "
             "ramp_linear, expected the length of the ramp, as 2400 steps");
+  for (const char* order : {"01", "1", "0", "00"}) {
+    bad = phases_of(order, {});
+    if (bad.order[0].size() > 1) bad.fractions = {0.5, 0.5};
+    bad.momentum_rule = MomentumRule::kZero;
+    EXPECT_EQ(mistake(bad),
+              "sync_switch.momentum_rule: zero, but no phase that averages "
+              "gradients is followed by one that does not, expected keep")
+        << order;
+  }
   bad = good;
   bad.order = {"ssp", "asp"};
   bad.policy = SwitchPolicy::kElastic;

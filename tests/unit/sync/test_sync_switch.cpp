@@ -159,6 +159,38 @@ TEST(SyncSwitch, MomentumRulesActAfterTheSwitch) {
   }
 }
 
+// A rule counts from the switch to single gradients on, also where further
+// phases without averages follow, and after a resume.
+TEST(SyncSwitch, MomentumRulesOutlastAPhase) {
+  ToyRun run = switching({"100"}, {0.25, 0.25, 0.5});
+  run.steps = 16;
+  run.optimizer.momentum = 0.8;
+  run.optimizer.lr = 0.01;
+  run.sync.sync_switch.momentum_ramp = {.value = 12};
+  const std::map<MomentumRule, std::vector<double>> factors = {
+      {MomentumRule::kZero, {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}},
+      {MomentumRule::kScaled,
+       {.25, .25, .25, .25, .25, .25, .25, .25, .25, .25, .25, .25}},
+      {MomentumRule::kRampLinear,
+       {.25, .25, .25, .25, .5, .5, .5, .5, .75, .75, .75, .75}}};
+  for (const auto& [rule, expected] : factors)
+    for (const int64_t restart_at : {0, 12}) {
+      run.sync.sync_switch.momentum_rule = rule;
+      run.boundary_every = restart_at == 0 ? 0 : 4;
+      run.restart_at = restart_at;
+      const Seen seen(4, run);
+      const auto& plans = seen.plans[0];
+      for (size_t i = 0; i < 4; ++i)
+        EXPECT_DOUBLE_EQ(plans[plans.size() - 4 + i].momentum,
+                         0.8 * expected[8 + i])
+            << name_of(rule) << " " << i << " " << restart_at;
+      if (restart_at != 0) continue;
+      for (size_t i = 0; i < 12; ++i)
+        EXPECT_DOUBLE_EQ(plans[4 + i].momentum, 0.8 * expected[i])
+            << name_of(rule) << " " << i;
+    }
+}
+
 // Each phase may have its own options, including those of the optimizer.
 TEST(SyncSwitch, PhasesHaveTheirOwnOptions) {
   ToyRun run = switching({"11"}, {0.5, 0.5});

@@ -163,7 +163,7 @@ class ManyWorkers : public testing::Test {
     const int64_t before = control();
     step.begin({0, kSteps * endpoint.size(), 0});
     for (;;) {
-      const StepPlan plan = step.scheme().next(step.word(0));
+      const StepPlan plan = step.scheme().next(step.step_request(0));
       if (plan.stop) break;
       step.take(plan);
     }

@@ -84,7 +84,7 @@ class StepTraces : public testing::Test {
   // Without the path in front.
   std::string mistake(const std::string& text, int workers, int64_t steps) {
     const Error error =
-        error_of([&] { StepTrace(file(text), workers, steps); });
+        error_of([&] { RecordedDurations(file(text), workers, steps); });
     EXPECT_EQ(error.code(), ExitCode::kBadInput);
     const std::string line = error.what();
     return line.substr(line.find(": ") + 2);
@@ -94,14 +94,14 @@ class StepTraces : public testing::Test {
 };
 
 TEST_F(StepTraces, AreReadByWorkerAndStep) {
-  const StepTrace each(file("# seconds\nfirst, second\n0.5,1\n\n2, 4e-1\n"), 2,
-                       2);
+  const RecordedDurations each(
+      file("# seconds\nfirst, second\n0.5,1\n\n2, 4e-1\n"), 2, 2);
   EXPECT_EQ(each.seconds(0, 0), 0.5);
   EXPECT_EQ(each.seconds(1, 0), 1);
   EXPECT_EQ(each.seconds(0, 1), 2);
   EXPECT_EQ(each.seconds(1, 1), 0.4);
   EXPECT_EQ(each.seconds(1, 2), 1);  // begins again
-  const StepTrace all(file("3\n5\n"), 4, 2);
+  const RecordedDurations all(file("3\n5\n"), 4, 2);
   EXPECT_EQ(all.seconds(2, 1), 5);
 
   Options options = of_law(StepLaw::kTrace, 0);
@@ -123,7 +123,7 @@ TEST_F(StepTraces, MistakesAreNamedByLine) {
   EXPECT_TRUE(short_one.ends_with(
       "has 2 rows, expected one for each of the run's 3 steps"))
       << short_one;
-  EXPECT_THROW(StepTrace("/nowhere.csv", 1, 1), Error);
+  EXPECT_THROW(RecordedDurations("/nowhere.csv", 1, 1), Error);
 }
 
 }  // namespace

@@ -137,11 +137,11 @@ delay_from = 3
 class VirtualLimit : public testing::Test {
  protected:
   std::unique_ptr<Engine> build(const std::vector<std::string>& overrides,
-                                Memory memory = Memory::kNone,
+                                EngineUse use = EngineUse::kSimulate,
                                 const std::optional<SavedRun>& saved = {}) {
     const std::string input = folder_ / "in.ini";
     std::ofstream(input) << kInput;
-    return build_engine(session_, input, overrides, memory, saved);
+    return build_engine(session_, input, overrides, use, saved);
   }
 
   static double end_of(Engine& engine, int64_t steps) {
@@ -170,7 +170,7 @@ TEST_F(VirtualLimit, BecomesTheStepsAndTheHorizon) {
            {"--sync.scheme=sync_switch", "--sync_switch.order=10",
             "--sync_switch.fractions=0.25,0.75"}}) {
     SCOPED_TRACE(keys[0]);
-    const auto engine = build(keys, Memory::kPlanned);
+    const auto engine = build(keys, EngineUse::kTrain);
     const int64_t steps = engine->plan.total_steps;
     EXPECT_EQ(engine->plan.stop_at, steps);
     EXPECT_EQ(engine->plan.horizon, steps);
@@ -219,13 +219,13 @@ TEST_F(VirtualLimit, IsTakenFromTheRunThatGoesOn) {
                  .data = {},
                  .differences = {}};
   saved.input.values["run.steps"] = "9";  // no simulation says so
-  EXPECT_EQ(build({}, Memory::kNone, saved)->plan.total_steps, 9);
+  EXPECT_EQ(build({}, EngineUse::kSimulate, saved)->plan.total_steps, 9);
   // Another limit, or a new run from its model, is resolved anew.
-  EXPECT_GT(build({"--run.virtual_limit_s=2"}, Memory::kNone, saved)
+  EXPECT_GT(build({"--run.virtual_limit_s=2"}, EngineUse::kSimulate, saved)
                 ->plan.total_steps,
             first->plan.total_steps);
   saved.input.take = SavedInput::Take::kModel;
-  EXPECT_EQ(build({}, Memory::kNone, saved)->plan.total_steps,
+  EXPECT_EQ(build({}, EngineUse::kSimulate, saved)->plan.total_steps,
             first->plan.total_steps);
 }
 

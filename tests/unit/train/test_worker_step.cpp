@@ -125,7 +125,7 @@ class WorkerStepTest : public testing::Test {
       step.meet_at(0);
       step.begin({0, steps * workers, 0});
       for (;;) {
-        const StepPlan plan = step.scheme().next(step.word(0));
+        const StepPlan plan = step.scheme().next(step.step_request(0));
         if (plan.stop) break;
         if (plan.is_idle) {
           step.follow(plan);
