@@ -22,8 +22,8 @@ __device__ __forceinline__ float adam_direction_of(float x,
   const float decay = params.weight_decay * x;
   const float g = params.is_decoupled ? grad_scale * gradient
                                       : fmaf(grad_scale, gradient, decay);
-  *m = fmaf(params.beta1, *m, (1 - params.beta1) * g);
-  *v = fmaf(params.beta2, *v, (1 - params.beta2) * g * g);
+  *m = fmaf(params.beta1, *m, params.rest1 * g);
+  *v = fmaf(params.beta2, *v, params.rest2 * g * g);
   const float d =
       (*m / params.correction1) / (sqrtf(*v / params.correction2) + params.eps);
   return params.is_decoupled ? d + decay : d;

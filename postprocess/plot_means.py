@@ -36,11 +36,15 @@ def common_rows(steps):
 
 
 def end_apart(runs):
-    """Whether they are finished and their last evaluations are at different
-    steps, because they ended at a target or at a time limit."""
-    ends = {run.last("eval", "worker_steps") for run in runs}
-    return len(ends) > 1 and all(run.state == "finished" and
-                                 not run.is_published for run in runs)
+    """Whether they are finished and evaluated at the same steps, but ended at
+    different ones, because they reached a target or a time limit."""
+    steps = [run.column("eval", "worker_steps") for run in runs]
+    longest = max(steps, key=len, default=[])
+    return len({own[-1] for own in steps}) > 1 and all(
+        run.state == "finished" and not run.is_published and
+        np.array_equal(own[:-1], longest[:len(own) - 1]) and
+        own[0] == longest[0]
+        for run, own in zip(runs, steps))
 
 
 def curve_over_time(runs, metric, clock):
@@ -222,12 +226,26 @@ def band_of(curves, limits):
               if np.isfinite(curve["time"][2]).any()]
     if not banded:
         return None
-    numbers = {curve["runs"] for curve in banded}
+    number = common_number(banded)
     is_cut = any(np.nanmin(low) < limits[0] or np.nanmax(high) > limits[1]
                  for *_, low, high in (curve["time"] for curve in banded))
     return "95% interval of the mean" + (
-        f", n = {numbers.pop()}" if len(numbers) == 1 else "") + (
+        f", n = {number}" if number else "") + (
         " (cut by the axis)" if is_cut else "")
+
+
+def common_number(curves):
+    """Of how many runs each line is the mean, or None if that differs."""
+    numbers = {curve["runs"] for curve in curves}
+    return numbers.pop() if len(numbers) == 1 else None
+
+
+def legend_of(curves, drawn):
+    """The lines' labels, with the number of runs where no other words say it."""
+    if common_number(drawn.values()):
+        return list(curves)
+    return [f"{label}, n = {curve['runs']}" if curve["runs"] else label
+            for label, curve in curves.items()]
 
 
 def bytes_need_log(curves):
@@ -267,8 +285,11 @@ def figure_of(plt, curves, schemes, axes, possible):
     columns = min(6, max(1, len(drawn)))
     small = -(-len(drawn) // columns) if apart else 0
     figure = plt.figure(figsize=(10, 1))
-    legend_in = legend_above(figure, list(curves), looks.values(),
-                             most=6 if apart else 4, band=band_of(drawn, limits))
+    band, number = band_of(drawn, limits), common_number(drawn.values())
+    legend_in = legend_above(
+        figure, legend_of(curves, drawn), looks.values(),
+        most=6 if apart else 4, band=band,
+        remark=f"n = {number}" if number and not band else None)
     height = 4.1 + legend_in + 1.35 * small
     figure.set_figheight(height)
     split = (0.85 + 1.35 * small) / height if apart else 0

@@ -143,8 +143,9 @@ def busy_seconds(run):
 def rate_without_waiting(run, busy_s):
     """Samples per second of all workers if none ever waited."""
     workers = run.tables["workers"]
-    steps = workers["steps"]
-    samples = workers.get("samples", run.summary["samples"] * steps / steps.sum())
+    steps = workers.get("steps", np.ones(len(busy_s)))
+    samples = workers.get("samples",  # files of earlier versions lack it
+                          run.summary["samples"] * steps / steps.sum())
     return (samples / busy_s).sum()
 
 

@@ -105,8 +105,9 @@ def text(value):
 
 
 def read_rows(path):
-    """The rows of a table, with "" where they lack a column; none without a
-    file. RunError if it is no such table."""
+    """The rows of results.csv or curves.csv, with "" where they lack a column;
+    none without a file. RunError if it is no such table."""
+    columns = CURVES if os.path.basename(path) == "curves.csv" else RESULTS
     try:
         with open(path, encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file, restval=""))
@@ -121,9 +122,9 @@ def read_rows(path):
         if None in row:
             raise RunError(BAD_INPUT, f"{path}:{number}: more values than "
                            "columns")
-        for name in RESULTS + CURVES:
+        for name in columns:
             row.setdefault(name, "")
-        for name in set(NUMBERS + CURVES[3:]):
+        for name in set(NUMBERS + CURVES[3:]) & row.keys():
             try:
                 float(row[name] or "nan")
             except ValueError:

@@ -139,10 +139,10 @@ def plain(label):
     return " " * label.startswith("_") + label.replace("$", r"\$")
 
 
-def legend_above(figure, labels, styles, most, band=None):
+def legend_above(figure, labels, styles, most, band=None, remark=None):
     """A legend at the top of a figure with at most so many columns, fewer if
     it would be wider than the figure; `band` says what bands are, if there are
-    any. Returns its height in inches."""
+    any. A remark is a last entry without a line. Returns its height in inches."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
     lines = [Line2D([], [], **style) for style in styles]
@@ -150,6 +150,9 @@ def legend_above(figure, labels, styles, most, band=None):
     if band:
         lines.append(Patch(color=GREY, alpha=0.3, linewidth=0))
         labels = [*labels, f"band: {band}"]
+    if remark:
+        lines.append(Line2D([], [], linestyle=""))
+        labels = [*labels, remark]
     for columns in range(min(most, len(labels)), 0, -1):
         legend = figure.legend(lines, labels, loc="upper center", ncol=columns,
                                frameon=False, borderaxespad=0.2)

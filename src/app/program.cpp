@@ -13,6 +13,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "checkpoint/agreement.h"
+#include "data/mapped_file.h"
 #include "run/signals.h"
 #include "sync/scheme.h"
 #include "watch/guardian.h"
@@ -204,6 +205,8 @@ std::string line_of(const std::exception& error) {
   return std::string("internal: ") + error.what();
 }
 
+Session* session_of_process = nullptr;
+
 // `session` is null if it could not be made.
 [[noreturn]] void give_up(Session* session, const Error& error) {
   if (session != nullptr) session->fail_alone(error);
@@ -224,6 +227,9 @@ void run_program(int argc, char** argv) {
   try {
     initialise_hdf5();  // sets a variable of the environment: before threads
     session = std::make_unique<Session>(argc, argv);
+    session_of_process = session.get();
+    end_unreadable_maps_by(
+        [](const Error& error) { session_of_process->fail_alone(error); });
     CommandLine line;
     session->agree_on([&] {
       session->start_watchdog();

@@ -10,6 +10,7 @@
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/state_file.h"
+#include "watch/activity.h"
 
 namespace syncopate {
 namespace {
@@ -22,15 +23,28 @@ void verify_file(const fs::path& path, const CheckpointFile& file) {
   const fs::file_status status = fs::symlink_status(path, error);
   if (status.type() == fs::file_type::not_found)
     fail(ExitCode::kBadInput, "{}: missing", path.string());
+  if (status.type() == fs::file_type::none)
+    fail(ExitCode::kIoError, "{}: {}", path.string(), error.message());
   if (status.type() != fs::file_type::regular)
     fail(ExitCode::kBadInput, "{}: not a regular file", path.string());
   const int64_t bytes = static_cast<int64_t>(fs::file_size(path, error));
-  if (error || bytes != file.bytes)
+  if (error) fail(ExitCode::kIoError, "{}: {}", path.string(), error.message());
+  if (bytes != file.bytes)
     fail(ExitCode::kBadInput, "{}: {} bytes, {} in the manifest", path.string(),
-         error ? -1 : bytes, file.bytes);
+         bytes, file.bytes);
   if (digest_of_file(path) != file.digest)
     fail(ExitCode::kBadInput, "{}: damaged: its digest is not the manifest's",
          path.string());
+  activity().progress();
+}
+
+// Throws if the files of a checkpoint could not be read. That says nothing
+// about them, and with the next commit a run that went on from an earlier
+// checkpoint would remove them.
+void require_damage(const fs::path& folder, const Outcome& outcome) {
+  std::error_code ignored;
+  if (outcome.code != ExitCode::kBadInput && fs::exists(folder, ignored))
+    outcome.rethrow_if_failed();
 }
 
 fs::path without_end_slash(const fs::path& folder) {  // "step-1/"
@@ -161,6 +175,7 @@ std::optional<FoundCheckpoint> find_newest_checkpoint(
       found.warnings = std::move(warnings);
       return found;
     }
+    require_damage(folder, outcome);
     warnings.push_back(warning_of(outcome.line));
   }
   if (!warnings.empty()) fail_all_damaged(directory, warnings);
@@ -197,7 +212,8 @@ std::optional<FoundCheckpoint> agree_on_checkpoint(
       found.warnings = std::move(warnings);
       return found;
     }
-    if (exact) outcome.rethrow_if_failed();
+    if (exact || outcome.code != ExitCode::kBadInput)
+      outcome.rethrow_if_failed();
     warnings.push_back(warning_of(outcome.line));
   }
   if (!warnings.empty()) fail_all_damaged(directory, warnings);

@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/folders.h"
 #include "checkpoint/manifest.h"
+#include "watch/activity.h"
 
 namespace syncopate {
 namespace {
@@ -37,6 +38,7 @@ class SavingVisitor : public StateVisitor {
       dims.push_back(piece.shape[axis]);
     if (!is_whole) dims = {std::ssize(v)};
     writer->write(std::string(name), dims, std::span<const float>(v));
+    activity().progress();
     if (is_whole) return;
     writer->attribute(std::string(name), "first", piece.first);
     writer->attribute(std::string(name), "of", piece.shape.text());
@@ -49,8 +51,10 @@ class SavingVisitor : public StateVisitor {
       writer.close();
       const fs::path path = folder_ / name;
       fsync_path(path);
+      activity().progress();
       files.push_back({name, static_cast<int64_t>(fs::file_size(path)),
                        digest_of_file(path)});
+      activity().progress();
     }
     return files;
   }
@@ -76,8 +80,9 @@ class SavingVisitor : public StateVisitor {
     CHECK(!name.empty() && name.front() != '/');
     Hdf5Writer* writer = writer_for(owner);
     const int64_t dims[] = {std::ssize(values)};
-    if (writer != nullptr)
-      writer->write(std::string(name), dims, std::span<const T>(values));
+    if (writer == nullptr) return;
+    writer->write(std::string(name), dims, std::span<const T>(values));
+    activity().progress();
   }
 
   fs::path folder_;

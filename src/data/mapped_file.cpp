@@ -1,5 +1,6 @@
 #include "data/mapped_file.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,10 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <mutex>
+#include <string_view>
+#include <thread>
 
 #include "base/check.h"
+#include "base/thread.h"
 
 namespace syncopate {
 namespace {
@@ -23,23 +28,52 @@ struct Mapped {
 std::array<Mapped, 32> mapped;
 std::mutex mapped_mutex;
 
+// What a thread does once the handler has told it of a page.
+std::atomic<void (*)(const Error&)> end_process = nullptr;
+std::atomic<int> to_thread = -1;  // a pipe's descriptor
+pid_t process = 0;                // that has the thread; a forked one has not
+
+void await_bus_error(int from_handler) {
+  uint8_t index = 0;
+  while (::read(from_handler, &index, 1) != 1)
+    if (errno != EINTR) return;
+  const std::string& line = mapped[index].line;
+  constexpr size_t kBegin = std::string_view("error: ").size();
+  if (const auto end = end_process.load())
+    end(Error(ExitCode::kIoError,
+              line.substr(kBegin, line.size() - kBegin - 1)));
+  [[maybe_unused]] const auto written =
+      ::write(STDERR_FILENO, line.data(), line.size());
+  _exit(static_cast<int>(ExitCode::kIoError));
+}
+
 // A page that cannot be read raises SIGBUS: the file is shorter than it was, or
-// its storage fails. Writes a line and ends the process; other causes end it by
-// the signal, as without a handler.
+// its storage fails. The thread above ends the process, as a handler cannot
+// tell the launcher and other ranks. Other causes end it by the signal.
 void end_if_mapped(int number, siginfo_t* info, void* /*context*/) {
   const auto at = reinterpret_cast<uintptr_t>(info->si_addr);
-  for (const Mapped& file : mapped) {
-    if (at < file.begin || at >= file.end) continue;
-    [[maybe_unused]] const auto written =
-        ::write(STDERR_FILENO, file.line.data(), file.line.size());
+  for (uint8_t i = 0; info->si_code > 0 && i < mapped.size(); ++i) {
+    if (at < mapped[i].begin || at >= mapped[i].end) continue;
+    [[maybe_unused]] ssize_t written = 0;
+    if (getpid() == process)
+      for (written = ::write(to_thread, &i, 1);;) ::pause();
+    written =
+        ::write(STDERR_FILENO, mapped[i].line.data(), mapped[i].line.size());
     _exit(static_cast<int>(ExitCode::kIoError));
   }
-  std::signal(number, SIG_DFL);  // the access is repeated
+  std::signal(number, SIG_DFL);  // an access is repeated
+  if (info->si_code <= 0) raise(number);
 }
 
 void handle_bus_errors() {
   static std::once_flag once;
   std::call_once(once, [] {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      fail_errno(ExitCode::kInternal, "mapped files", "pipe");
+    to_thread = ends[1];
+    start_without_signals([from = ends[0]] { await_bus_error(from); }).detach();
+    process = getpid();
     struct sigaction action {};
     action.sa_sigaction = &end_if_mapped;
     sigemptyset(&action.sa_mask);
@@ -69,6 +103,10 @@ void withdraw(std::span<const uint8_t> bytes) {
 }
 
 }  // namespace
+
+void end_unreadable_maps_by(void (*end)(const Error&)) {
+  end_process = end;
+}
 
 MappedFile::MappedFile(const fs::path& path) : path_(path.string()) {
   const InputFile file(path);  // the mapping remains when it is closed

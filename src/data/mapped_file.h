@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
 
 namespace syncopate {
@@ -34,6 +35,10 @@ class MappedFile {
   std::string path_;
   std::span<const uint8_t> bytes_;
 };
+
+// An access to a page that cannot be read calls `end`, in another thread while
+// the one that made the access waits. It must not return.
+void end_unreadable_maps_by(void (*end)(const Error&));
 
 // A mapped file and the XXH3-128 of each of its blocks.
 struct MappedBlocks {

@@ -45,6 +45,8 @@ void sgd_direction(Context& context,
 struct AdamParams {
   float rate;
   float beta1, beta2, eps;
+  // 1 - beta, rounded once: a float near 1 has lost most of it.
+  float rest1 = 1 - beta1, rest2 = 1 - beta2;
   float weight_decay;
   bool is_decoupled;  // AdamW (Loshchilov and Hutter 2019)
   // 1 - beta^t after t steps including this one (Kingma and Ba 2015, alg. 1).

@@ -43,9 +43,10 @@ void Activity::progress() {
   moved_s_.store(now_s, kRelaxed);
 }
 
+// In this order, so that no reader takes the end of a long wait for idleness.
 void Activity::wait_ends() {
-  is_waiting_.store(false, kRelaxed);
   worked_s_.store(watch_clock().now_s(), kRelaxed);
+  is_waiting_.store(false, std::memory_order_release);
 }
 
 void Activity::storage_begins() {

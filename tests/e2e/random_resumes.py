@@ -156,7 +156,9 @@ class Draw(random_runs.Draw):
         elif self.chance(0.3):
             self.set("sync_switch.plateau", "eval_loss")
             self.set("sync_switch.patience", self.random.randint(1, 2))
-        self.maybe(0.3, "sync_switch.momentum_rule", ["zero", "scaled"])
+        if any(one == "bsp" and two in ("asp", "ssp", "esync")
+               for one, two in zip(order, order[1:])):
+            self.maybe(0.3, "sync_switch.momentum_rule", ["zero", "scaled"])
 
     def text(self):
         stops = ",".join(map(str, self.stops))

@@ -96,7 +96,7 @@ expect_code 65 "$SYNCOPATE" evaluate images.ini --checkpoint=runs/folder \
 one_line "some/val/newt: a class that the model does not have"
 expect_code 65 "$SYNCOPATE" evaluate images.ini --checkpoint=runs/folder \
   --data.batch=10000 --eval.batchnorm=recomputed
-one_line "needs data.batch = 10000 training samples, but there are 256"
+one_line "needs data.batch = 10000 training samples, but there are 192"
 expect_code 66 "$SYNCOPATE" train images.ini --data.path=new --run.name=new
 one_line "new/train: no such folder"
 # Cut, and gone on with other threads: the same bits.

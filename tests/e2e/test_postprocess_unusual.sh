@@ -49,13 +49,13 @@ print(sum(len(line.get_xdata()) > 0 for line in panel.lines),
       [text.get_text() for text in kept["figure"].legends[0].get_texts()])
 PY
 }
-expect "nothing sent, linear" 0 "^2 \[\] \['run.workers = 1', 'run.workers = 2'" \
+expect "nothing sent, linear" 0 "^2 \[\] \['run.workers = 1', 'run.workers = 2', 'n = 1'\]" \
   lines_of run.workers w2 w1
 expect "nothing sent, logarithmic" 0 "^2 \['sends nothing: run.workers = 1'\]" \
   lines_of run.workers w1 w2 w4
 
 # Numbers are in order, under the key's name.
-expect "an ordered legend" 0 "'run.workers = 1', 'run.workers = 2', 'run.workers = 4'" \
+expect "an ordered legend" 0 "= 1', 'run.workers = 2', 'run.workers = 4', 'n = 1'\]" \
   lines_of run.workers w4 w2 w1
 
 # Missing and unequal columns.

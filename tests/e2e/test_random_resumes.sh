@@ -25,7 +25,6 @@ python "$here/random_resumes.py" images.ini 4,11 --run.workers=3 --run.steps=13 
   --stragglers.delay_workers=0 --data.validation=40 --eval.on=validation \
   --stragglers.episodes=all:link:+5ms:from=2steps:for=3steps \
   --checkpoint.every=1 --schedule.warmup='3 steps' --schedule.kind=cosine \
-  --sync_switch.plateau=eval_loss --sync_switch.patience=1 \
-  --sync_switch.momentum_rule=zero || fail "see above"
+  --sync_switch.plateau=eval_loss --sync_switch.patience=1 || fail "see above"
 python "$here/random_resumes.py" "${RANDOM_FIRST:-1}" $count || fail "see above"
 finish

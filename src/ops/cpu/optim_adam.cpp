@@ -44,6 +44,8 @@ class Adam {
         gradient_(gradient),
         beta1_(params.beta1),
         beta2_(params.beta2),
+        rest1_(params.rest1),
+        rest2_(params.rest2),
         eps_(params.eps),
         grad_scale_(params.clip_factor == nullptr
                         ? params.grad_scale
@@ -59,10 +61,9 @@ class Adam {
                                        int64_t i,
                                        const F16& x) const {
     const F16 g = grad_scale_ * lanes.get(gradient_ + i) + coupled_ * x;
-    const F16 m =
-        zero_if_subnormal(beta1_ * lanes.get(m_ + i) + (1 - beta1_) * g);
+    const F16 m = zero_if_subnormal(beta1_ * lanes.get(m_ + i) + rest1_ * g);
     const F16 v =
-        zero_if_subnormal(beta2_ * lanes.get(v_ + i) + (1 - beta2_) * g * g);
+        zero_if_subnormal(beta2_ * lanes.get(v_ + i) + rest2_ * g * g);
     lanes.put(m_ + i, m);
     lanes.put(v_ + i, v);
     return m * per_correction1_ / (square_root(v * per_correction2_) + eps_) +
@@ -74,7 +75,7 @@ class Adam {
  private:
   float *m_, *v_;
   const float* gradient_;
-  float beta1_, beta2_, eps_, grad_scale_, coupled_, decoupled_;
+  float beta1_, beta2_, rest1_, rest2_, eps_, grad_scale_, coupled_, decoupled_;
   float per_correction1_, per_correction2_;
 };
 

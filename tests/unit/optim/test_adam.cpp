@@ -107,6 +107,27 @@ TEST_F(AdamOptimizer, LazyIsPyTorchsSparseAdam) {
   expect_recorded("sparse", lazy);
 }
 
+// After one step, the direction of every element is its sign: m / (1 - beta1) =
+// g, v / (1 - beta2) = g^2. Of 0.99999999 a float is 1.
+TEST_F(AdamOptimizer, KeepsBetasNearOne) {
+  for (const double beta : {0.9, 0.999, 0.999999, 0.9999999, 0.99999999}) {
+    OptimizerOptions close = options("adam");
+    close.weight_decay = 0;
+    close.beta1 = close.beta2 = beta;
+    close.eps = 1e-12;
+    std::vector<float> x = x_;
+    const std::vector<float> gradient = gradient_at(0);
+    const double rate = 0.01;
+    make(close)->apply(context_, 0, x, gradient,
+                       {.rate = rate, .momentum = 0.7});
+    for (int64_t i = 0; i < elems(); ++i)
+      if (gradient[i] != 0) {
+        EXPECT_NEAR((x_[i] - x[i]) / rate, gradient[i] > 0 ? 1 : -1, 1e-4)
+            << beta << " " << i;
+      }
+  }
+}
+
 // The recorded values do not cover this, because they are of three optimizers.
 TEST_F(AdamOptimizer, DenseMovesRowsThatLazyLeaves) {
   std::vector<float> dense = x_, lazy = x_;

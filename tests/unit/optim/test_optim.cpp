@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "optim/optimizer.h"
@@ -128,6 +129,18 @@ TEST(Schedule, MultistepDropsAtHalfOpenIntervals) {
   EXPECT_DOUBLE_EQ(s.rate(300), 0.16);
   EXPECT_DOUBLE_EQ(s.rate(599), 0.16);
   EXPECT_NEAR(s.rate(600), 0.032, 1e-15);
+}
+
+// 0.07 epochs of 100 steps are 7 steps, although 0.07 * 100 is more than 7.
+TEST(Schedule, MilestonesInPartsOfAnEpochAreExact) {
+  for (int whole = 1; whole < 3000; ++whole) {
+    const Length length{
+        .value = std::stod(fmt::format("{}.{:02}", whole / 100, whole % 100)),
+        .in_epochs = true};
+    EXPECT_EQ(length.steps(100), whole);
+  }
+  const Length part{.value = 0.075, .in_epochs = true};
+  EXPECT_DOUBLE_EQ(part.steps(100), 7.5);
 }
 
 TEST(Schedule, CosineEndsAtItsFinalRate) {
