@@ -66,8 +66,8 @@ StepPlan StepBench::next() {
        (timed >= limits_.least && now_s - started_s_ > limits_.least_s) ||
        (warm_s_ && now_s - *warm_s_ > limits_.most_s));
   StepRequest request = step_.step_request(is_enough ? 1 : 0);
-  request.has_diverged =
-      false;  // steps of a network that diverges take as long
+  // Steps of a network that diverges take as long.
+  request.has_diverged = false;
   return step_.scheme().next(request);
 }
 
