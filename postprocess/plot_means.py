@@ -117,8 +117,7 @@ def curves_of(runs, by):
     for label, group in groups.items():
         why = lacking(group, metric)
         curve = curve_of(drawn[label], metric, clock)
-        name = shown_label(label, by)
-        curves[f"{name} ({why})" if why else name] = curve
+        curves[f"{label} ({why})" if why else label] = curve
         schemes.append(scheme_of(group))
     return curves, schemes, metric, clock
 
@@ -261,7 +260,7 @@ def set_bytes_axis(panel, curves):
         panel.set_xscale("log")
         label_log_axis(panel.xaxis)
         silent = [label for label, curve in curves.items()
-                  if not (curve["bytes"][0] > 0).any()]
+                  if (curve["bytes"][0] == 0).all()]
         if silent:
             panel.text(0.02, 0.02, f"sends nothing: {plain(', '.join(silent))}",
                        transform=panel.transAxes, fontsize=7)
@@ -316,7 +315,7 @@ def figure_of(plt, curves, schemes, axes, possible):
     panels[0].set_xlim(left=0)
     panels[0].set_xlabel(axes[0])
     panels[0].set_ylabel(axes[1])
-    set_bytes_axis(panels[1], curves)
+    set_bytes_axis(panels[1], drawn)
     if apart:
         below = figure.add_gridspec(
             small, columns, left=0.085, right=0.985, bottom=0.45 / height,
@@ -335,7 +334,7 @@ def draw(plt, runs, by, path):
     for label, curve in curves.items():
         low = np.maximum(curve["y"] - curve["half"], possible[0])
         high = np.minimum(curve["y"] + curve["half"], possible[1])
-        lines[label] = {
+        lines[shown_label(label, by)] = {
             "time": (curve["time"], curve["y"], low, high),
             "bytes": (curve["bytes"] / 1e6, curve["y"], low, high),
             "runs": curve["runs"]}

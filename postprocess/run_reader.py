@@ -113,12 +113,12 @@ class Run:
         if values.ndim != 2:
             return np.empty(0)
         unknown = np.isnan(values).all(axis=0) & (len(values) > 0)
-        return np.where(unknown, math.nan, np.nansum(values, axis=0)) \
-            if unknown.any() else np.nansum(values, axis=0)
+        return np.where(unknown, math.nan, np.nansum(values, axis=0))
 
     def mean_per_worker(self, name):
         """A /comm column summed over its rows, in each of which it is the mean
-        over the workers there were; NaN without such a column."""
+        over the workers there were; NaN without such a column or any number
+        in it."""
         values = self.column("comm", name)
         if values.ndim != 2:
             return float("nan")

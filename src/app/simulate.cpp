@@ -179,13 +179,13 @@ void check_output(const fs::path& path, const fs::path& input) {
   if (fs::equivalent(path, input, unknown))
     fail(ExitCode::kCannotCreate, "{}: is the input", path.string());
   // As in RunDirectory.
-  if (path.filename() == "results.h5" && fs::exists(path) &&
-      fs::exists(folder / "input.ini"))
+  const fs::path file = creatable_file(path);
+  if (file.filename() == "results.h5" && fs::exists(file) &&
+      fs::exists(file.parent_path() / "input.ini"))
     fail(ExitCode::kCannotCreate,
          "{}: are the results of a run, which a simulation must not replace: "
          "give another --output",
          path.string());
-  creatable_file(path);
 }
 
 // Whether to send every message of a sum (--sums=sent).

@@ -57,7 +57,10 @@ Manifest read_manifest(const fs::path& plain) {
     fail(ExitCode::kInputMissing, "{}: no such checkpoint folder",
          plain.string());
   const fs::path path = plain / kManifestFileName;
-  if (!fs::is_regular_file(fs::symlink_status(path, error)))
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::none)
+    fail(ExitCode::kIoError, "{}: {}", path.string(), error.message());
+  if (!fs::is_regular_file(status))
     fail(ExitCode::kBadInput, "{}: missing: not a whole checkpoint",
          path.string());
   Manifest manifest =

@@ -51,7 +51,9 @@ void on_signal(int number) {
     request = static_cast<int>(StopRequest::kInterrupt);
     constexpr std::string_view kAnswer =
         "\ninterrupted: the run writes a checkpoint and stops after this step "
-        "or evaluation; Ctrl-C again ends it now, without a checkpoint\n";
+        "or evaluation; Ctrl-C again, after half a second, ends it now, "
+        "without "
+        "a checkpoint\n";
     if (answers != 0) [[maybe_unused]]
       const ssize_t written =
           ::write(STDERR_FILENO, kAnswer.data(), kAnswer.size());

@@ -13,7 +13,7 @@
 namespace syncopate {
 namespace {
 
-// A probe to itself. Others are the index of the sender's probe.
+// Ends the service: sent to itself. Others are the index of the sender's probe.
 constexpr int64_t kEnd = -1;
 
 }  // namespace

@@ -21,7 +21,7 @@ class LinkProbe {
 
   void begin(const Segment& segment);  // answers the others from here on
   // Sends a probe to the next peers in turn without waiting. Skipped while
-  // earlier words are unanswered.
+  // earlier probes are unanswered.
   void send();
   // Returns the fastest answer to the last probes. Until there is one: the
   // previous value, or the time since sending if that is longer. nullopt: none

@@ -202,8 +202,7 @@ void check_phases(const SyncSwitchOptions& options,
       !leaves_averages(phases) && options.policy != SwitchPolicy::kGreedy)
     fail(ExitCode::kBadInput,
          "sync_switch.momentum_rule: {}, but no phase that averages gradients "
-         "is "
-         "followed by one that does not, expected keep",
+         "is followed by one that does not, expected keep",
          options.momentum_rule);
   check_policy(options, phases);
 }

@@ -243,13 +243,14 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
 // --- a step ------------------------------------------------------------------
 
 StepPlan SyncSwitch::next(const StepRequest& mine) {
+  note_series();  // before any change: rows end with the step before
   if (!std::exchange(is_begun_, true))
     switch_over(segment_.from, parts_.endpoint.now());
   StepRequest request;
   for (;;) {
     request = mine;
     request.step_s = seen_step_s(mine);
-    // On rank 0, whose wish stops all.
+    // On rank 0, whose request stops all.
     request.stop =
         std::max(request.stop, static_cast<int>(policy_.wants_change()));
     inner_plan_ = is_removed() ? follow(request) : inner_->next(request);
@@ -293,7 +294,6 @@ StepPlan SyncSwitch::follow(const StepRequest& mine) {
   const Turn turn = follower_->next(mine);
   if (turn.stop) return {.stop = true};
   times_.add(waited_since(begin, parts_.endpoint, "turn"));
-  note_series();
   return {.is_idle = true,
           .step = inner_->steps_done(),
           .worker_steps = turn.worker_steps,
@@ -318,11 +318,6 @@ double SyncSwitch::momentum_scale(int64_t worker_steps) const {
       options.momentum_rule, size_,
       static_cast<double>(worker_steps - to_single_at_) / size_,
       options.momentum_ramp.steps(parts_.steps_per_epoch));
-}
-
-void SyncSwitch::end_step(const StepPlan&) {
-  inner_->end_step(inner_plan_);
-  note_series();
 }
 
 void SyncSwitch::gradient_ready(const Bucket& bucket, const StepPlan&) {
@@ -444,7 +439,6 @@ std::vector<SeriesInfo> SyncSwitch::series() const {
           {"detections", "1", "stragglers found so far", Over::kMax}};
 }
 
-// During a step: a row may end after the change that follows its last step.
 void SyncSwitch::note_series() {
   series_ = {static_cast<double>(setting_.phase),
              static_cast<double>(working_phase()),

@@ -105,9 +105,10 @@ Keys sync_switch_keys() {
               "not, also before local_sgd.start."},
       {.name = "sync_switch.momentum_rule",
        .place = &SyncSwitchOptions::momentum_rule,
-       .doc = "Momentum after a switch to a phase that does not average "
-              "gradients: kept (best according to the paper), zero, divided "
-              "by the number of workers, or rising to its full value."},
+       .doc = "Momentum after a switch from averaged to single gradients, "
+              "until they are averaged again: kept (best according to the "
+              "paper), zero, divided by the number of workers, or rising to "
+              "its full value. All but keep need such a switch."},
       {.name = "sync_switch.momentum_ramp",
        .place = &SyncSwitchOptions::momentum_ramp,
        .doc = "Length of the rise; required.",

@@ -438,7 +438,8 @@ std::unique_ptr<Engine> build_engine(Session& session,
   ParsedInput input =
       parse_input(input_path, overrides, saved ? &saved->input : nullptr);
   check_world(input, session.size());
-  if (input.errors.empty() && input.options.run.virtual_limit_s > 0)
+  const bool trains = !saved || saved->input.take != SavedInput::Take::kNetwork;
+  if (input.errors.empty() && input.options.run.virtual_limit_s > 0 && trains)
     return build_limited(session, input, use, saved);
   return build(session, input_path, overrides, {}, nullptr, use, saved);
 }

@@ -153,8 +153,9 @@ MemoryLeft gpu_memory_left(const Session& session, const Device& device) {
 // With --gpus-per-task a rank sees only its own of the node's GPUs.
 int ranks_a_gpu(const Session& session) {
   const char* const of_node = std::getenv("SLURM_GPUS_ON_NODE");
+  const bool is_bound = std::getenv("SLURM_GPUS_PER_TASK") != nullptr;
   const int64_t allocated =
-      of_node != nullptr ? parse_int(of_node).value_or(1) : 1;
+      is_bound && of_node != nullptr ? parse_int(of_node).value_or(1) : 1;
   const int64_t gpus = std::max<int64_t>({1, cuda_device_count(), allocated});
   return static_cast<int>((session.local_size() + gpus - 1) / gpus);
 }

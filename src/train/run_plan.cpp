@@ -88,11 +88,14 @@ RunPlan make_run_plan(const ParsedInput& input,
   plan.horizon = options.schedule.horizon.value > 0
                      ? options.schedule.horizon.steps(per_epoch)
                      : static_cast<double>(plan.total_steps);
-  lengths.refuse_unordered("schedule.milestones", options.schedule.milestones);
-  // Without a horizon, a short run of a long recipe is valid.
-  if (input.resolved.contains("schedule.horizon") && run.virtual_limit_s == 0)
-    lengths.refuse_longer("schedule.warmup", options.schedule.warmup,
-                          plan.horizon);
+  if (sampler != nullptr) {  // otherwise nothing is trained
+    lengths.refuse_unordered("schedule.milestones",
+                             options.schedule.milestones);
+    // Without a horizon, a short run of a long recipe is valid.
+    if (input.resolved.contains("schedule.horizon") && run.virtual_limit_s == 0)
+      lengths.refuse_longer("schedule.warmup", options.schedule.warmup,
+                            plan.horizon);
+  }
   plan.log_every = lengths.period("run.log_every", run.log_every);
   plan.eval_every = lengths.period("eval.every", options.eval.every);
   plan.checkpoint_every =

@@ -24,6 +24,9 @@ expect_code 73 "$SYNCOPATE" export runs/done -o f.safetensors
 expect_code 73 "$SYNCOPATE" prepare images small.ini -o f.h5
 expect_code 73 "$SYNCOPATE" simulate small.ini --output=f.h5
 [[ -p f.csv && -p f.safetensors && -p f.h5 ]] || fail "a pipe is replaced"
+ln -s runs/done/results.h5 linked.h5
+expect_code 73 "$SYNCOPATE" simulate small.ini --output=linked.h5
+says 'linked.h5: are the results of a run'
 expect_code 73 "$SYNCOPATE" prepare images small.ini -o store
 says '^error: store: is a folder$'
 

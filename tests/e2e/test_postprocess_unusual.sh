@@ -58,6 +58,14 @@ expect "nothing sent, logarithmic" 0 "^2 \['sends nothing: run.workers = 1'\]" \
 expect "an ordered legend" 0 "= 1', 'run.workers = 2', 'run.workers = 4', 'n = 1'\]" \
   lines_of run.workers w4 w2 w1
 
+# Runs that cannot be drawn send no less for that, and tables have the bare values.
+make_run lost workers=3 run.workers=3 ended=diverged
+expect "nothing is said of a group that diverged" 0 "^2 \[\] " \
+  lines_of run.workers w2 lost w4
+expect "bare values" 0 '^1,0,.*2,0,' bash -c "'$python' \
+  '$source_dir/postprocess/plot.py' w1 w2 --by run.workers --data-only -o bare.csv &&
+  tr '\n' ';' <bare.csv | sed 's/^[^;]*;//'"
+
 # Missing and unequal columns.
 for what in nocomm nobytes nosamples uneven; do make_run $what; done
 "$python" - <<'PY'

@@ -301,6 +301,8 @@ PreparedCriteo write_records(const PrepareCriteo& wanted,
 // test set suffices.
 void check_counts(const PrepareCriteo& wanted, const PreparedCriteo& done) {
   if ((done.train > 0 || wanted.keeps_vocabulary()) && done.test > 0) return;
+  if (wanted.keeps_vocabulary())
+    fail(ExitCode::kBadInput, "{}: no records", wanted.from.string());
   fail(ExitCode::kBadInput,
        "{}: {} records for training and {} for testing{}, expected at least "
        "one of each",
