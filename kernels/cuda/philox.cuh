@@ -15,22 +15,20 @@ struct Draws {
   uint32_t word[4];
 };
 
-// Draws 4 * block to 4 * block + 3 of Rng(seed, purpose, a, b), whose counter
+// Draws 4 * block to 4 * block + 3 of Rng(seed, purpose, a), whose counter
 // holds the low 32 bits of `block`.
-__device__ __forceinline__ Draws philox_draws(uint64_t seed,
-                                              Purpose purpose,
-                                              uint64_t a,
-                                              int64_t block,
-                                              uint64_t b = 0) {
+__device__ inline Draws philox_draws(uint64_t seed,
+                                     Purpose purpose,
+                                     uint64_t a,
+                                     int64_t block) {
   constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
   constexpr uint32_t kWeyl0 = 0x9E3779B9, kWeyl1 = 0xBB67AE85;
   constexpr int kRounds = 10;
   auto key0 = static_cast<uint32_t>(seed);
   uint32_t key1 = static_cast<uint32_t>(seed >> 32) ^
-                  (static_cast<uint32_t>(purpose) << 24) ^
-                  static_cast<uint32_t>(b >> 32);
-  auto c0 = static_cast<uint32_t>(block), c1 = static_cast<uint32_t>(b);
-  auto c2 = static_cast<uint32_t>(a), c3 = static_cast<uint32_t>(a >> 32);
+                  (static_cast<uint32_t>(purpose) << 24);
+  uint32_t c0 = static_cast<uint32_t>(block), c1 = 0;
+  uint32_t c2 = static_cast<uint32_t>(a), c3 = static_cast<uint32_t>(a >> 32);
   for (int round = 0; round < kRounds; ++round) {
     const uint64_t p0 = kMultiplier0 * c0;
     const uint64_t p1 = kMultiplier1 * c2;

@@ -243,7 +243,6 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
 // --- a step ------------------------------------------------------------------
 
 StepPlan SyncSwitch::next(const StepRequest& mine) {
-  note_series();  // before any change: rows end with the step before
   if (!std::exchange(is_begun_, true))
     switch_over(segment_.from, parts_.endpoint.now());
   StepRequest request;
@@ -294,6 +293,7 @@ StepPlan SyncSwitch::follow(const StepRequest& mine) {
   const Turn turn = follower_->next(mine);
   if (turn.stop) return {.stop = true};
   times_.add(waited_since(begin, parts_.endpoint, "turn"));
+  note_series();
   return {.is_idle = true,
           .step = inner_->steps_done(),
           .worker_steps = turn.worker_steps,
@@ -318,6 +318,11 @@ double SyncSwitch::momentum_scale(int64_t worker_steps) const {
       options.momentum_rule, size_,
       static_cast<double>(worker_steps - to_single_at_) / size_,
       options.momentum_ramp.steps(parts_.steps_per_epoch));
+}
+
+void SyncSwitch::end_step(const StepPlan&) {
+  inner_->end_step(inner_plan_);
+  note_series();
 }
 
 void SyncSwitch::gradient_ready(const Bucket& bucket, const StepPlan&) {
@@ -439,6 +444,7 @@ std::vector<SeriesInfo> SyncSwitch::series() const {
           {"detections", "1", "stragglers found so far", Over::kMax}};
 }
 
+// During a step: a row may end after the change that follows its last step.
 void SyncSwitch::note_series() {
   series_ = {static_cast<double>(setting_.phase),
              static_cast<double>(working_phase()),

@@ -52,7 +52,7 @@ class SyncSwitch final : public Scheme {
   void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   bool abandons_step() override { return inner_->abandons_step(); }
   void update(const StepPlan&) override { inner_->update(inner_plan_); }
-  void end_step(const StepPlan&) override { inner_->end_step(inner_plan_); }
+  void end_step(const StepPlan&) override;
   bool is_pulling() const override { return inner_->is_pulling(); }
   void quiesce() override {}  // next() has quiesced before it says stop
   void gather() override { inner_->gather(); }
@@ -135,7 +135,7 @@ class SyncSwitch final : public Scheme {
   StragglerPolicy policy_;
   PlateauRule plateau_;
   std::vector<std::string> notes_;
-  std::vector<double> series_;  // after the last step
+  std::vector<double> series_;  // of the last step
 
   Segment segment_;
   bool is_begun_ = false;               // the segment, by the inner scheme

@@ -112,7 +112,7 @@ cat >slow.c <<'C'
 #include <unistd.h>
 int fsync(int fd) {
   const char *rank = getenv("PMI_RANK");
-  if (rank != NULL && strcmp(rank, "0") == 0) usleep(200000);
+  if (rank != NULL && strcmp(rank, "0") == 0) usleep(500000);
   return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(fd);
 }
 C
@@ -124,14 +124,15 @@ if "${CC:-cc}" -shared -fPIC -o slow.so slow.c -ldl && "$MPIEXEC" --version | gr
 import h5py
 with h5py.File("runs/slow-files/results.h5") as file:
     exposed = file["comm/exposed_s"][()]
-# Three checkpoints with several files each.
+# At each of three checkpoints, the other rank would wait for half a second.
 assert exposed.sum(axis=0).max() < 0.6, exposed
 PY
 fi
 
 # After a kill, the clock goes on from the checkpoint, as the rows do.
 late=(--run.steps=60 --run.log_every=5 --eval.every=5 --checkpoint.every=20
-  --checkpoint.best=loss --data.batch=64 --data.samples=4096 --optimizer.lr=0.001)
+  --checkpoint.best=loss --model.family=resnet --model.depth=8 --data.height=16
+  --data.width=16 --data.batch=32 --data.samples=1024 --optimizer.lr=0.001)
 train 137 killed 2 "${late[@]}" --faults.kind=kill --faults.step=39
 cp runs/killed/results.h5 killed.h5
 train 0 killed 2 "${late[@]}"
@@ -145,7 +146,7 @@ with h5py.File("runs/killed/results.h5") as file:
     steps, times = file["train/step"][()], file["train/time_s"][()]
 saved, row = (times[list(steps).index(wanted)] for wanted in (step, step + 5))
 rate = float(re.search(r"(\d+) samples/s", sys.argv[2])[1])
-took = 5 * 2 * 64 / rate
+took = 5 * 2 * 32 / rate
 print(f"results at {1e-3 * ms} s, checkpoint at {saved}, then {row - saved} in {took}")
 assert step == 20 and abs(row - saved - took) < 0.05 * took + 2e-3
 PY
