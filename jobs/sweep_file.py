@@ -172,7 +172,7 @@ def read_over(path, section, variants):
         if not re.fullmatch(KEY, key) or key in OWN_KEYS:
             raise RunError(BAD_INPUT, f"{where}: a key such as run.workers "
                            "expected")
-        word = key.split(".")[1]
+        word = key.partition(".")[2]
         shown = word if words.count(word) == 1 else key
         for value in words_of(values, where, float):
             for name, overrides in variants.items():

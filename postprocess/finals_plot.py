@@ -20,7 +20,7 @@ from groups import interval
 from run_reader import in_words
 from script import Parser, RunError, run_main
 from study import read_study
-from styles import GREY, SCHEMES, plain, prepare, refuse_no_picture, save
+from styles import GREY, SCHEMES, check_ending, plain, prepare, save
 
 REFERENCE = "bsp"
 WIDTH, ROW, MARGIN = 2.6, 0.22, 0.9  # inches
@@ -93,7 +93,7 @@ def main(arguments):
     parser.add_argument("-o", "--output", required=True, metavar="FILE")
     parser.add_argument("--size")
     options = parser.parse_args(arguments)
-    refuse_no_picture(options.output)
+    check_ending(options.output)
     panels = [Panel(argument, options.size) for argument in options.studies]
     if len({panel.metric for panel in panels}) > 1:
         raise RunError(BAD_INPUT, "these studies have different metrics")

@@ -14,7 +14,6 @@
         any column of results.h5 over steps (or --axis)
 """
 import csv
-import os
 import sys
 
 import packages  # noqa: F401, says which package is missing
@@ -27,7 +26,8 @@ from exit_codes import BAD_INPUT
 from plot_runs import AXES, x_values
 from run_reader import in_words, open_runs
 from script import Parser, RunError, run_main, whole_file
-from styles import legend_above, prepare, save, scheme_of, styles_of
+from styles import PICTURES, check_ending, legend_above, prepare, save, \
+    scheme_of, styles_of
 
 
 def part_of(run, name):
@@ -156,11 +156,7 @@ def main(arguments):
     if options.target and not options.by:
         raise RunError(BAD_INPUT, "--target needs --by KEY: whose runs are "
                        "counted together")
-    suffix = os.path.splitext(options.output)[1]
-    accepted = [".csv"] if options.data_only else [".png", ".pdf", ".svg"]
-    if suffix not in accepted:
-        raise RunError(BAD_INPUT, f"{options.output}: the name must end in "
-                       f"{' or '.join(accepted)}")
+    check_ending(options.output, [".csv"] if options.data_only else PICTURES)
     runs = open_runs(options.runs)
     if options.data_only:
         write_data(runs, options)

@@ -255,8 +255,8 @@ def bytes_need_log(curves):
     return len(sent) and sent.max() > 20 * sent.min()
 
 
-def set_bytes_axis(panel, curves):
-    if bytes_need_log(curves):
+def set_bytes_axis(panel, curves, is_log):
+    if is_log:
         panel.set_xscale("log")
         label_log_axis(panel.xaxis)
         silent = [label for label, curve in curves.items()
@@ -315,7 +315,7 @@ def figure_of(plt, curves, schemes, axes, possible):
     panels[0].set_xlim(left=0)
     panels[0].set_xlabel(axes[0])
     panels[0].set_ylabel(axes[1])
-    set_bytes_axis(panels[1], drawn)
+    set_bytes_axis(panels[1], drawn, is_log)
     if apart:
         below = figure.add_gridspec(
             small, columns, left=0.085, right=0.985, bottom=0.45 / height,

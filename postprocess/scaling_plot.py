@@ -15,7 +15,6 @@ seed are averaged. The pale line is what the workers would do if they never
 waited.
 """
 import csv
-import os
 import sys
 from collections import Counter, defaultdict
 
@@ -26,7 +25,8 @@ from exit_codes import BAD_INPUT
 from groups import common_limit
 from run_reader import open_simulation
 from script import Parser, RunError, run_main, whole_file
-from styles import label_log_axis, plain, prepare, save, styles_of
+from styles import PICTURES, check_ending, label_log_axis, plain, prepare, \
+    save, styles_of
 
 # Keys that do not change what a simulation is of, but for the seed,
 NEUTRAL = ("run.name", "run.directory", "run.seed", "run.threads",
@@ -257,10 +257,7 @@ def main(arguments):
     parser.add_argument("--data-only", action="store_true",
                         help="write the points drawn as csv, draw nothing")
     options = parser.parse_args(arguments)
-    accepted = [".csv"] if options.data_only else [".png", ".pdf", ".svg"]
-    if os.path.splitext(options.output)[1] not in accepted:
-        raise RunError(BAD_INPUT, f"{options.output}: the name must end in "
-                       f"{' or '.join(accepted)}")
+    check_ending(options.output, [".csv"] if options.data_only else PICTURES)
     runs = [open_simulation(path) for path in options.files]
     keys = varied_keys(runs)
     if not keys:

@@ -34,21 +34,22 @@ SCHEMES = {
 OTHER_MARKERS = "*>ph8"
 
 
-PICTURES = [".png", ".pdf", ".svg"]
+PICTURES = (".png", ".pdf", ".svg")
 TIMES = {"virtual_s": "virtual time (s)",
          "time_s": "training time on this machine (s)"}
 
 
-def refuse_no_picture(path):
-    """RunError unless the name ends like that of a picture."""
-    if os.path.splitext(path)[1] not in PICTURES:
+def check_ending(path, accepted=PICTURES):
+    """RunError unless the name ends like that of a picture, or as `accepted`
+    says."""
+    if os.path.splitext(path)[1] not in accepted:
         raise RunError(BAD_INPUT, f"{path}: the name must end in "
-                       f"{' or '.join(PICTURES)}")
+                       f"{' or '.join(accepted)}")
 
 
 def save(figure, path, dpi=150):
     """Writes a picture in the format that the name's ending says."""
-    refuse_no_picture(path)
+    check_ending(path)
     picture = io.BytesIO()  # matplotlib takes errors of files badly
     figure.savefig(picture, dpi=dpi, format=os.path.splitext(path)[1][1:])
     with whole_file(path, "wb") as file:

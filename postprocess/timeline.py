@@ -22,7 +22,7 @@ import packages  # noqa: F401, says which package is missing
 
 from exit_codes import BAD_INPUT, INPUT_MISSING
 from script import Parser, RunError, run_main
-from styles import PARTS, prepare, save, width_in
+from styles import PARTS, check_ending, prepare, save, width_in
 
 MOST_ARROWS, MOST_WORKERS = 80, 32
 # Rows (tid - 100 pid) of every worker; the others communicate.
@@ -284,9 +284,7 @@ def main(arguments):
     if options.steps and (options.begin, options.end) != (None, None):
         raise RunError(BAD_INPUT, "--steps: given together with --from or "
                        "--to, expected one of them")
-    if os.path.splitext(options.output)[1] not in (".png", ".pdf", ".svg"):
-        raise RunError(BAD_INPUT, f"{options.output}: the name must end in "
-                       ".png or .pdf or .svg")
+    check_ending(options.output)
     trace = read_trace(options.run)
     first, last = options.workers or (0, MOST_WORKERS - 1)
     workers = [worker for worker in trace.workers if first <= worker <= last]

@@ -32,19 +32,20 @@ googletest googletest-release-1.12.1 81964fe578e9bd7c94dfdb09c8e4d6e6759e19967e3
 END
 }
 
+usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 prefix='' only='' dry_run=no sources=''
 while (($#)); do
   case $1 in
     --only) only=,$2, && shift ;;
     --sources) sources=$2 && shift ;;
     --dry-run) dry_run=yes ;;
-    -h | --help) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    -*) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 64 ;;
+    -h | --help) usage; exit 0 ;;
+    -*) usage; exit 64 ;;
     *) prefix=$(realpath -m "$1") ;;
   esac
   shift
 done
-[[ -n $prefix ]] || { sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 64; }
+[[ -n $prefix ]] || { usage; exit 64; }
 sources=$(realpath -m "${sources:-$prefix/sources}")
 jobs=$(nproc)
 

@@ -30,8 +30,7 @@ struct TraceSteps {
 // "FIRST:LAST"; nullopt for any other text or an empty window.
 std::optional<TraceSteps> parse_trace_steps(std::string_view text);
 
-// The text as a string of JSON, in quotes. Invalid UTF-8 becomes
-// U+FFFD.
+// The text as a string of JSON, in quotes. Invalid UTF-8 becomes U+FFFD.
 std::string json_string(std::string_view text);
 
 // Names and values; a value is JSON.

@@ -37,9 +37,9 @@ struct OptimizerOptions {
   bool decay_batchnorm = true;  // false: gamma and beta of norms are exempt
   bool decay_bias = true;       // false: biases are exempt
   double clip_norm = 0;         // global norm of the gradient; 0: no clipping
-  // The rate and its scaling with batch and workers: lr_eff = lr /
-  // base_batch * batch * factor, or lr * sqrt(factor * batch / base_batch).
-  // With scale none, lr is used unchanged.
+  // The rate and its scaling with batch and workers: lr_eff = lr / base_batch *
+  // batch * factor, or lr * sqrt(factor * batch / base_batch). With scale none,
+  // lr is used unchanged.
   LrScale lr_scale = LrScale::kNone;
   std::string lr_factor = "world";  // world (workers), graph, or a number
   int64_t base_batch = 0;           // 0: the per-worker batch

@@ -52,8 +52,7 @@ void on_signal(int number) {
     constexpr std::string_view kAnswer =
         "\ninterrupted: the run writes a checkpoint and stops after this step "
         "or evaluation; Ctrl-C again, after half a second, ends it now, "
-        "without "
-        "a checkpoint\n";
+        "without a checkpoint\n";
     if (answers != 0) [[maybe_unused]]
       const ssize_t written =
           ::write(STDERR_FILENO, kAnswer.data(), kAnswer.size());

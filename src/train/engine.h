@@ -94,8 +94,7 @@ enum class EngineUse { kTrain, kMeasureUpdate, kSimulate };
 // Parses and checks the input, loads the data and builds the rest. Every
 // failure is an Error with one line per mistake; sends no messages.
 // kMeasureUpdate plans no activations. kSimulate uses the none device, so that
-// nothing is computed. `saved` is the run to resume
-// or to start from.
+// nothing is computed. `saved` is the run to resume or to start from.
 std::unique_ptr<Engine> build_engine(Session& session,
                                      const std::string& input_path,
                                      const std::vector<std::string>& overrides,

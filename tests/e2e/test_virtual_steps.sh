@@ -6,27 +6,10 @@
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export OMP_NUM_THREADS=1
 
-cat >steps.ini <<'INI'
-[run]
-threads = 1
-workers = 4
-steps = 10
-[model]
-family = resnet
-depth = 8
-[data]
-kind = synthetic_images
-samples = 512
-test_samples = 32
-classes = 10
-height = 16
-width = 16
-batch = 4
-[compute]
-step_s = 1
-[network]
-mbit_s = 10
-INI
+{
+  printf '[run]\nsteps = 10\nworkers = 4\nthreads = 1\n' && small_network
+  printf '[compute]\nstep_s = 1\n[network]\nmbit_s = 10\n'
+} >steps.ini
 
 simulate() { # simulate NAME KEYS...
   expect_code 0 "$SYNCOPATE" simulate steps.ini --output="$1.h5" "${@:2}"

@@ -27,8 +27,7 @@ Network::Network(int workers, const NetworkCost& cost)
 }
 
 int Network::link_of(Kind kind, int rank) const {
-  const bool is_of_island = kind == kUp || kind == kDown;
-  return kind * workers_ + (is_of_island ? host_of(rank) : rank);
+  return kind * workers_ + (is_shared(kind) ? host_of(rank) : rank);
 }
 
 LinkCost Network::cost_of(int rank) const {
@@ -37,13 +36,8 @@ LinkCost Network::cost_of(int rank) const {
 }
 
 bool Network::is_sending(int link) const {
-  const int kind = link / workers_;
+  const Kind kind = kind_of(link);
   return kind == kOut || kind == kInsideOut;
-}
-
-bool Network::is_shared(int link) const {
-  const int kind = link / workers_;
-  return kind == kUp || kind == kDown;
 }
 
 // A message always passes the sender's link, whose state may delay it; others
@@ -209,26 +203,24 @@ Time Network::ring(std::span<const int> members, int64_t elems, Time now) {
     const Transit& message = messages.emplace_back(
         route(members[i], next, 4.0 * static_cast<double>(elems) / n));
     for (int h = 0; h < message.num_hops_; ++h)
-      if (!is_shared(message.links_[h]))
+      if (!is_shared(kind_of(message.links_[h])))
         begin = std::max(begin, links_[message.links_[h]].free);
   }
   Time slowest = 0, latencies = 0, shared_until = 0;
   for (const Transit& message : messages) {
     for (int h = 0; h < message.num_hops_; ++h) {
-      Link& link = links_[message.links_[h]];
-      const bool sends = is_sending(message.links_[h]);
-      const NetworkCost::Link state =
-          state_of(message, message.links_[h], begin);
-      const Time service =
-          service_s(message, message.links_[h], state.slowdown);
+      const int link = message.links_[h];
+      const NetworkCost::Link state = state_of(message, link, begin);
+      const Time service = service_s(message, link, state.slowdown);
       slowest = std::max(slowest, service);
-      latencies += (sends ? message.latency_s_ : 0) + state.added_s;
-      if (!link.takes_time()) continue;
-      if (is_shared(message.links_[h])) {
-        link.free = std::max(link.free, begin) + rounds * service;
-        shared_until = std::max(shared_until, link.free);
+      latencies += (is_sending(link) ? message.latency_s_ : 0) + state.added_s;
+      if (!links_[link].takes_time()) continue;
+      Time& free = links_[link].free;
+      if (is_shared(kind_of(link))) {
+        free = std::max(free, begin) + rounds * service;
+        shared_until = std::max(shared_until, free);
       } else {
-        link.free = begin + rounds * service;
+        free = begin + rounds * service;
       }
     }
   }

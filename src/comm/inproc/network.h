@@ -128,9 +128,11 @@ class Network {
   };
 
   int link_of(Kind kind, int rank) const;
+  Kind kind_of(int link) const { return static_cast<Kind>(link / workers_); }
+  // By the workers of an island.
+  static bool is_shared(Kind kind) { return kind == kUp || kind == kDown; }
   LinkCost cost_of(int rank) const;
   bool is_sending(int link) const;  // a link whose state cost_.link describes
-  bool is_shared(int link) const;   // by the workers of an island
   Transit route(int from, int to, double bytes) const;
   NetworkCost::Link state_of(const Transit& message, int link, Time now) const;
   Time service_s(const Transit& message, int link, double slowdown) const;

@@ -50,8 +50,8 @@ ncclDataType_t type_of(Wire wire) {
   return wire == Wire::kF32 ? ncclFloat32 : ncclBfloat16;
 }
 
-// Slows down polling for something that usually takes microseconds.
-// A wait for other ranks, which the watchdog does not hold against this one.
+// A wait for other ranks, which usually takes microseconds: polls ever more
+// slowly, and tells the watchdog that this rank is not the one that hangs.
 class Backoff {
  public:
   explicit Backoff(double limit_s)
