@@ -92,13 +92,19 @@ def parse_overrides(text, where):
 def words_of(text, where, kind):
     """Values separated by blanks or commas; at least one, all distinct."""
     words = text.replace(",", " ").split()
-    try:
-        numbers = [kind(word) for word in words]
-    except ValueError:
-        numbers = []
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise RunError(BAD_INPUT, f"{where}: {text or 'nothing'}: different "
-                       f"{'whole ' if kind is int else ''}numbers expected")
+    what = f"{'whole ' * (kind is int)}number"
+    numbers = set()
+    for word in words:
+        try:
+            numbers.add(kind(word))
+        except ValueError:
+            raise RunError(BAD_INPUT, f"{where}: {word}: a {what} "
+                           "expected") from None
+    if not words:
+        raise RunError(BAD_INPUT, f"{where}: {what}s expected")
+    if len(numbers) < len(words):
+        raise RunError(BAD_INPUT, f"{where}: {text}: distinct {what}s "
+                       "expected")
     return words
 
 
@@ -151,11 +157,12 @@ def read_tuning(path, tune):
                        "optimizer.lr expected")
     extends = bool(re.match(r"auto\b", tune["grid"]))
     values = tune["grid"].removeprefix("auto") if extends else tune["grid"]
-    grid = [] if extends and not values else \
+    grid = [] if extends and not values.strip() else \
         words_of(values, f"{path}: tune.grid", float)
     if extends and (len(grid) < 2 or min(map(float, grid)) <= 0):
-        raise RunError(BAD_INPUT, f"{path}: tune.grid: {tune['grid']}: auto and "
-                       "at least two values > 0 to begin with expected")
+        raise RunError(BAD_INPUT, f"{path}: tune.grid: {tune['grid']}: "
+                       "expected auto and at least two starting values > 0, "
+                       "such as auto 0.01 0.1")
     return (key, grid, extends, metric,
             words_of(tune["seeds"], f"{path}: tune.seeds", int),
             parse_overrides(tune.get("overrides", ""),

@@ -59,6 +59,12 @@ void bench_step(Session& session, Engine& engine) {
     log.line("memory    {:.0f} MB at most, resident", memory_mb[0]);
     log.line("[compute]   # of simulate and advise");
     for (const std::string& text : measured.lines()) log.line("{}", text);
+    if (constexpr double kBusy = 0.5; measured.options.spread > kBusy)
+      log.warning(
+          fmt::format("step times deviate by {:.0f}% of their mean: other "
+                      "programs seem to use the same cores; measure again "
+                      "without them",
+                      100 * measured.options.spread));
     log.line("step: {:.3f} ms, {:.1f} samples/s", 1e3 * step_s,
              samples / step_s);
   });

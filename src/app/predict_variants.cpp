@@ -38,11 +38,6 @@ bool sends_to_all(const SyncOptions& sync, int64_t workers) {
   return info.sends_to_all && !has_few_servers;
 }
 
-int64_t steps_of_round(const SyncOptions& sync) {
-  const auto of_scheme = scheme_info(sync.scheme).steps_of_round;
-  return of_scheme != nullptr ? of_scheme(sync) : 1;
-}
-
 // How many steps workers take on average while the slowest one takes one.
 double steps_per_slow_step(const Engine& engine) {
   const Options& options = engine.options;

@@ -149,6 +149,8 @@ void print_assumptions(Log& log, const ParsedInput& input) {
                                     : "messages take no time on the links");
   if (network.group > 1)
     note("network.group_mbit_s", "links within groups are not a limit");
+  if (network.servers == ServerPlace::kApart)
+    note("network.server_mbit_s", "the servers' links are not a limit");
 }
 
 void note_unused_links(Log& log, const ParsedInput& input, int workers) {
@@ -158,6 +160,11 @@ void note_unused_links(Log& log, const ParsedInput& input, int workers) {
     for (const char* key : keys)
       if (input.given.contains(key)) log.line("unused    {}: {}", key, reason);
   };
+  const SyncOptions& sync = input.options.sync;
+  if (!uses_servers(sync))
+    note({"network.servers", "network.server_mbit_s"},
+         fmt::format("{} with collective = {} has no server", sync.scheme,
+                     sync.collective));
   if (group == 1)
     note({"network.group_mbit_s", "network.group_latency_us"},
          "in groups of one worker no message stays inside");

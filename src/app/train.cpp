@@ -56,6 +56,12 @@ void note_unused(Log& log, const Engine& engine, bool is_inproc) {
   if (is_given("data.batch") && !options.data.batch_by_worker.empty())
     log.line("unused    data.batch: data.batch_by_worker replaces it");
   const SchemeInfo& scheme = scheme_info(options.sync.scheme);
+  if (const int64_t round = steps_of_round(options.sync);
+      round > engine.plan.total_steps && engine.workers > 1)
+    log.line(
+        "note      {} communicates every {} steps, but this run has {}: "
+        "workers never exchange anything",
+        scheme.keyword, round, engine.plan.total_steps);
   if (options.optimizer.lr_scale != LrScale::kNone &&
       options.optimizer.lr_factor == "graph" && !scheme.uses_topology &&
       !scheme.averages_gradients && !scheme.is_composite)

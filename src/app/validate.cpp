@@ -50,12 +50,20 @@ void print_plan(Log& log, const Engine& engine) {
       engine.workers > 1 ? fmt::format(" x {}", engine.workers) : "",
       human_bytes(activation_bytes),
       human_bytes(static_cast<double>(engine.problem->memory_bytes())));
-  const auto sent = planned_bytes({options.sync, options.optimizer, parameters,
-                                   engine.workers, plan.total_steps},
-                                  engine.model->buffers().num_elems());
-  log.line("sent      {}, {}", options.sync.scheme,
-           sent ? human_bytes(*sent) + " per worker and step"
-                : std::string("depends on the course of the run"));
+  const auto sent = planned_bytes(
+      {.sync = options.sync,
+       .optimizer = options.optimizer,
+       .parameters = parameters,
+       .workers = engine.workers,
+       .total_steps = plan.total_steps,
+       .has_servers_apart = options.network.servers == ServerPlace::kApart},
+      engine.model->buffers().num_elems());
+  const int64_t round = steps_of_round(options.sync);
+  log.line(
+      "sent      {}, {}{}", options.sync.scheme,
+      sent ? human_bytes(*sent) + " per worker and step"
+           : std::string("depends on the course of the run"),
+      sent && round > 1 ? fmt::format(", in rounds of {} steps", round) : "");
   log.line("directory {}",
            RunDirectory(options, engine.workers).path().string());
 }

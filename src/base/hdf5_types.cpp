@@ -5,9 +5,13 @@
 namespace syncopate {
 
 const char* name_of(ElementType type) {
-  constexpr const char* kNames[] = {"float32",     "float64", "int32",
-                                    "int64",       "uint8",   "uint64",
-                                    "another type"};
+  constexpr const char* kNames[] = {"float32",
+                                    "float64",
+                                    "int32",
+                                    "int64",
+                                    "uint8",
+                                    "uint64",
+                                    "an unsupported type"};
   return kNames[static_cast<int>(type)];
 }
 

@@ -37,7 +37,10 @@ struct LinkClocks {
     int64_t kind = 0;
     Time from = 0, until = 0;
   };
-  std::array<Time, 8> taken_until{};
+  std::array<Time, 10> taken_until{};
+  // The last of them are those of the worker's parameter server, if that has
+  // links of its own.
+  static constexpr size_t kOfServer = 2;
   std::vector<Interval> taken_later;
 };
 
@@ -150,6 +153,11 @@ class Endpoint {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
+  // The rank that parameter server `index` has in messages: that of worker
+  // `index`, or (inproc) of a machine of its own, behind those of all workers.
+  virtual int server_rank(int index) const { return index; }
+  bool has_servers_apart() const { return server_rank(0) != 0; }
+
   // Equal for workers that share a host: under MPI by its name, in one process
   // by NetworkCost::island (none: all share one).
   virtual int host_of(int rank) const = 0;
@@ -221,6 +229,12 @@ class Endpoint {
   // ask. If it fails, its worker fails at its next wait.
   virtual Task serve(std::string name, std::function<void(Endpoint&)> body) {
     return start(std::move(name), std::move(body));
+  }
+  // serve() with the endpoint of parameter server rank(), of which this worker
+  // holds the memory.
+  virtual Task serve_apart(std::string name,
+                           std::function<void(Endpoint&)> body) {
+    return serve(std::move(name), std::move(body));
   }
   virtual void join(const Task& task) = 0;
   virtual bool done(const Task& task) const = 0;

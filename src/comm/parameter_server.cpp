@@ -2,6 +2,7 @@
 #include "comm/parameter_server.h"
 
 #include <array>
+#include <utility>
 #include <vector>
 
 #include "comm/exchange.h"
@@ -110,6 +111,42 @@ class Server {
   std::array<std::vector<Request>, kWindow> answers_;
 };
 
+void exchange_with(Endpoint& endpoint,
+                   const Group& group,
+                   std::span<float> values,
+                   Wire wire,
+                   Tag tag,
+                   Traffic kind) {
+  const ElemRange all{0, static_cast<int64_t>(values.size())};
+  Exchange(endpoint, group, values, wire, tag, kind)
+      .run({0, all, all}, Exchange::Take::kReplace);
+}
+
+// The server is position 0 of a group in which all members follow it.
+void all_reduce_apart(Endpoint& endpoint,
+                      const Group& group,
+                      std::span<float> values,
+                      Wire wire,
+                      Tag tag,
+                      Traffic kind) {
+  const int server = endpoint.server_rank(group.members[0]);
+  Scratch<float> sums;  // of zeros
+  Task serving;
+  if (group.position == 0) {
+    sums.grow(std::ssize(values), values.data());
+    std::vector<int> members{server};
+    members.insert(members.end(), group.members.begin(), group.members.end());
+    serving = endpoint.serve_apart(
+        "parameter server",
+        [=, all = Group{Ranks(std::move(members)), 0},
+         here = std::span(sums.data(), values.size())](Endpoint& own) {
+          Server(own, all, here, wire, tag, kind).run();
+        });
+  }
+  exchange_with(endpoint, {Ranks({server}), -1}, values, wire, tag, kind);
+  if (serving) endpoint.join(serving);
+}
+
 }  // namespace
 
 void parameter_server_all_reduce(Endpoint& endpoint,
@@ -119,13 +156,12 @@ void parameter_server_all_reduce(Endpoint& endpoint,
                                  Tag tag,
                                  Traffic kind) {
   if (group.size() == 1) return;
-  if (group.position == 0) {
+  if (endpoint.has_servers_apart())
+    all_reduce_apart(endpoint, group, values, wire, tag, kind);
+  else if (group.position == 0)
     Server(endpoint, group, values, wire, tag, kind).run();
-    return;
-  }
-  const ElemRange all{0, static_cast<int64_t>(values.size())};
-  Exchange(endpoint, group, values, wire, tag, kind)
-      .run({0, all, all}, Exchange::Take::kReplace);
+  else
+    exchange_with(endpoint, group, values, wire, tag, kind);
 }
 
 int64_t parameter_server_elems_sent(int group_size,

@@ -6,6 +6,7 @@
 #include <fmt/compile.h>
 
 #include "base/check.h"
+#include "comm/tags.h"
 
 namespace syncopate {
 namespace {
@@ -40,8 +41,10 @@ uint64_t number_of(int64_t start, int from, int to, Tag tag, uint32_t serial) {
   return std::max<uint64_t>(1, mixed(mixed(ends) + serial));
 }
 
-uint64_t key_of(int peer, Tag tag) {
-  return static_cast<uint64_t>(peer) << 32 | static_cast<uint32_t>(tag);
+uint64_t key_of(int from, int to, Tag tag) {
+  static_assert(tags::kMaxTag < 1 << 16);
+  return static_cast<uint64_t>(from) << 40 | static_cast<uint64_t>(to) << 16 |
+         static_cast<uint64_t>(tag);
 }
 
 }  // namespace
@@ -197,15 +200,15 @@ void WorkerTrace::communication(const std::string& name,
   slice(row, name, step, begin, end, fmt::format(",\"bytes\":{}", bytes));
 }
 
-uint64_t WorkerTrace::next_sent(int to, Tag tag) {
+uint64_t WorkerTrace::next_sent(int from, int to, Tag tag) {
   const std::scoped_lock lock(trace_.mutex_);
-  return number_of(start_, rank_, to, tag, num_sent_[key_of(to, tag)]++);
+  return number_of(start_, from, to, tag, num_sent_[key_of(from, to, tag)]++);
 }
 
-uint64_t WorkerTrace::next_received(int from, Tag tag) {
+uint64_t WorkerTrace::next_received(int from, int to, Tag tag) {
   const std::scoped_lock lock(trace_.mutex_);
-  return number_of(start_, from, rank_, tag,
-                   num_received_[key_of(from, tag)]++);
+  return number_of(start_, from, to, tag,
+                   num_received_[key_of(from, to, tag)]++);
 }
 
 void WorkerTrace::sends(uint64_t message, const Exchange& exchange, Time now) {

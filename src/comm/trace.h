@@ -70,10 +70,11 @@ class WorkerTrace {
                      Time end,
                      int64_t bytes);
 
-  // Numbers the messages between two workers with the same tag, which arrive in
-  // order, so that both ends know a message by the same number.
-  uint64_t next_sent(int to, Tag tag);
-  uint64_t next_received(int from, Tag tag);
+  // Numbers the messages between two ranks with the same tag, which arrive in
+  // order, so that both ends know a message by the same number. This worker, or
+  // its parameter server, is the sender, or the receiver.
+  uint64_t next_sent(int from, int to, Tag tag);
+  uint64_t next_received(int from, int to, Tag tag);
   // A message leaves an exchange, and arrives in one; null: in none.
   void sends(uint64_t message, const Exchange& exchange, Time now);
   void receives(uint64_t message, const Exchange* exchange, Time now);

@@ -39,7 +39,7 @@ void TracedEndpoint::close() {
 
 Request TracedEndpoint::isend(ConstBytes data, int to, Tag tag, Traffic kind) {
   if (!is_shown(to, tag)) return inner_.isend(data, to, tag, kind);
-  const uint64_t message = trace_.next_sent(to, tag);
+  const uint64_t message = trace_.next_sent(rank(), to, tag);
   open(name_of(name_, tag));
   if (exchange_) {
     trace_.sends(message, *exchange_, now());
@@ -54,7 +54,7 @@ Request TracedEndpoint::isend(ConstBytes data, int to, Tag tag, Traffic kind) {
 Request TracedEndpoint::irecv(Bytes data, int from, Tag tag) {
   const Request request = inner_.irecv(data, from, tag);
   if (!is_shown(from, tag)) return request;
-  request->message = trace_.next_received(from, tag);
+  request->message = trace_.next_received(from, rank(), tag);
   if (of_ != Of::kWorker) open(name_of(name_, tag));
   if (exchange_) exchange_->bytes_received += data.bytes;
   return request;
@@ -82,7 +82,8 @@ Message TracedEndpoint::recv_any(TagRange tags) {
   if (of_ == Of::kService) close();
   Message message = inner_.recv_any(tags);
   if (!is_shown(message.from, message.tag)) return message;
-  const uint64_t number = trace_.next_received(message.from, message.tag);
+  const uint64_t number =
+      trace_.next_received(message.from, rank(), message.tag);
   open(
       fmt::format("{} of worker {}", tags::name_of(message.tag), message.from));
   if (exchange_)
@@ -112,6 +113,12 @@ Task TracedEndpoint::serve(std::string name,
                            std::function<void(Endpoint&)> body) {
   auto own = traced(Of::kService, name, std::move(body));
   return inner_.serve(std::move(name), std::move(own));
+}
+
+Task TracedEndpoint::serve_apart(std::string name,
+                                 std::function<void(Endpoint&)> body) {
+  auto own = traced(Of::kService, name, std::move(body));
+  return inner_.serve_apart(std::move(name), std::move(own));
 }
 
 // In a task, everything is performed where the task is.

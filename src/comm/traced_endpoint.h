@@ -21,6 +21,9 @@ class TracedEndpoint final : public Endpoint {
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
+  int server_rank(int index) const override {
+    return inner_.server_rank(index);
+  }
   int host_of(int rank) const override { return inner_.host_of(rank); }
   bool takes_device_memory() const override {
     return inner_.takes_device_memory();
@@ -47,6 +50,8 @@ class TracedEndpoint final : public Endpoint {
   void yield() override { inner_.yield(); }
   Task start(std::string name, std::function<void(Endpoint&)> body) override;
   Task serve(std::string name, std::function<void(Endpoint&)> body) override;
+  Task serve_apart(std::string name,
+                   std::function<void(Endpoint&)> body) override;
   void join(const Task& task) override { inner_.join(task); }
   bool done(const Task& task) const override { return inner_.done(task); }
   void abandon_tasks() noexcept override { inner_.abandon_tasks(); }

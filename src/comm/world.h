@@ -34,6 +34,11 @@ struct NetworkCost {
   LinkCost inside = {};
   double uplink_bytes_per_s = 0;  // 0: no limit
   double device_bytes_per_s = 0;  // copies of a worker to and from its link
+  // Every parameter server has a machine of its own (Endpoint::server_rank)
+  // with a link of this rate (0: no limit) in each direction. Its messages have
+  // the latency of the worker's link and pass no device.
+  bool has_servers_apart = false;
+  double server_bytes_per_s = 0;
   // State of a worker's outgoing link when a message begins to leave it: added
   // latency and a divisor of the bandwidth. Empty function: no link is ever
   // degraded.

@@ -342,6 +342,9 @@ ParsedInput parse_input(const std::string& path,
   ParsedInput input;
   input.path = path;
   input.overrides = overrides;
+  if (const fs::path own = fs::path(path) / "input.ini"; fs::exists(own))
+    fail(ExitCode::kBadInput, "{}: is the folder of a run: its input is {}",
+         path, own.string());
   const std::string text = read_file(path, kLargestInput);
   if (text.find('\0') != std::string::npos)
     fail(ExitCode::kBadInput, "{}: is not text: it holds a zero byte", path);

@@ -135,6 +135,7 @@ struct ConflictChecker {
       bandwidth("network.mbit_s", mbit_s);
     bandwidth("network.group_mbit_s", network.group_mbit_s);
     bandwidth("network.uplink_mbit_s", network.uplink_mbit_s);
+    bandwidth("network.server_mbit_s", network.server_mbit_s);
     bandwidth("network.device_mbit_s", network.device_mbit_s);
     const int64_t workers = options.run.workers;
     refuse_if(workers > 0 && network.group > 0 && workers % network.group != 0,
@@ -142,7 +143,8 @@ struct ConflictChecker {
               "is {} and does not divide run.workers = {}", network.group,
               workers);
     refuse_if(network.efficiency < 1 && !is_bandwidth_limited() &&
-                  network.uplink_mbit_s == 0 && network.device_mbit_s == 0,
+                  network.uplink_mbit_s == 0 && network.device_mbit_s == 0 &&
+                  network.server_mbit_s == 0,
               {"network.efficiency"},
               "is a share of a bandwidth, but none is limited; expected "
               "network.mbit_s > 0");

@@ -229,6 +229,13 @@ const std::vector<int>& Episodes::drawn(size_t index,
   return ranks;
 }
 
+namespace {
+
+// Sums of step times that meet an episode's end may be a little below it.
+constexpr double kRounding_s = 1e-9;
+
+}  // namespace
+
 bool Episodes::concerns(size_t index, int64_t repetition, int rank) const {
   const Episode& episode = episodes_[index];
   if (episode.is_of_all) return true;
@@ -266,7 +273,8 @@ Episodes::Effect Episodes::at(Episode::Kind kind,
   for (size_t i = 0; i < episodes_.size(); ++i) {
     const Episode& episode = episodes_[i];
     if (episode.kind != kind) continue;
-    const double now = episode.is_in_steps ? static_cast<double>(step) : now_s;
+    const double now =
+        episode.is_in_steps ? static_cast<double>(step) : now_s + kRounding_s;
     if (!is_under_way(i, rank, now)) continue;
     effect.added_s += episode.added_s;
     effect.times *= episode.times;

@@ -361,6 +361,18 @@ Keys network_keys() {
               "workers, in megabits per second and direction; 0: no "
               "limit.",
        .used_when = with_groups},
+      {.name = "network.servers",
+       .place = &NetworkOptions::servers,
+       .doc = "Where parameter servers are: those of asp and ssp, of "
+              "sync.collective = parameter_server, and the state server of "
+              "esync. on_workers: on the first workers, whose links they use; "
+              "apart: each on a machine of its own, outside all groups, whose "
+              "messages have the latency of the worker's link."},
+      {.name = "network.server_mbit_s",
+       .place = &NetworkOptions::server_mbit_s,
+       .doc = "Virtual bandwidth of the link of each parameter server's "
+              "machine in megabits per second and direction; 0: no limit.",
+       .used_when = {{"network.servers", {"apart"}}}},
       {.name = "network.ties_seed",
        .place = &NetworkOptions::ties_seed,
        .doc = "Order of workers that act at the same virtual moment. "

@@ -114,6 +114,8 @@ struct ComputeOptions {
   std::string trace;     // CSV of seconds per step (train/step_durations.h)
 };
 // Bandwidths are megabits a second, 0: no limit.
+CHOICE(ServerPlace, "on_workers apart", {kOnWorkers, kApart});
+
 struct NetworkOptions {
   std::vector<double> latency_us;  // by worker; empty: 0; one value: all
   std::vector<double> mbit_s;      // by worker; empty: 0; one value: all
@@ -124,6 +126,8 @@ struct NetworkOptions {
   double group_latency_us = 0;     // within an island
   double group_mbit_s = 0;
   double uplink_mbit_s = 0;  // shared by an island's workers
+  ServerPlace servers = ServerPlace::kOnWorkers;
+  double server_mbit_s = 0;  // of a parameter server's machine
   int64_t ties_seed = 0;     // order of simultaneous events; 0: by rank
 };
 

@@ -202,11 +202,13 @@ std::string quoted(const std::string& text) {
 
 // sample,label,predicted,score_0,...: label is empty if the set has none. Then
 // the predicted class's name and the image's file, where they are known.
-std::string as_csv(const Predictions& all, const ImageSet& set) {
+std::string as_csv(const Predictions& all,
+                   const ImageSet& set,
+                   const std::vector<std::string>& names) {
   const auto* files = std::get_if<JpegFiles>(&set.pixels);
   std::string text = "sample,label,predicted";
   for (int64_t k = 0; k < all.classes; ++k) text += fmt::format(",score_{}", k);
-  if (!set.class_names.empty()) text += ",name";
+  if (!names.empty()) text += ",name";
   if (files != nullptr) text += ",file";
   text += '\n';
   for (size_t n = 0; n < all.samples.size(); ++n) {
@@ -215,8 +217,8 @@ std::string as_csv(const Predictions& all, const ImageSet& set) {
     text += fmt::format("{},{},{}", all.samples[n], label, all.predicted[n]);
     for (int64_t k = 0; k < all.classes; ++k)
       text += fmt::format(",{}", all.scores[n * all.classes + k]);
-    if (!set.class_names.empty())
-      text += fmt::format(",{}", quoted(set.class_names[all.predicted[n]]));
+    if (!names.empty())
+      text += fmt::format(",{}", quoted(names[all.predicted[n]]));
     if (files != nullptr)
       text += fmt::format(",{}", quoted(files->names[all.samples[n]]));
     text += '\n';
@@ -224,7 +226,9 @@ std::string as_csv(const Predictions& all, const ImageSet& set) {
   return text;
 }
 
-void write_h5(const fs::path& path, const Predictions& all) {
+void write_h5(const fs::path& path,
+              const Predictions& all,
+              const std::vector<std::string>& names) {
   const std::vector<int64_t> rows = {std::ssize(all.samples)};
   const std::vector<int64_t> table = {std::ssize(all.samples), all.classes};
   replace_file(path, [&](const fs::path& temporary) {
@@ -235,6 +239,7 @@ void write_h5(const fs::path& path, const Predictions& all) {
     file.write<float>("scores", table, all.scores);
     file.attribute("scores", "description",
                    "logits by class; softmax of a row gives probabilities");
+    if (!names.empty()) file.attribute("/", "class_names", join(names, "\n"));
     file.close();
   });
 }
@@ -267,10 +272,15 @@ std::string ImageProblem::predict(const Setup& setup,
     all.labels.push_back(set(part).labels[sample]);
     correct += all.predicted.back() == all.labels.back();
   }
+  // A set without labels has no names of classes, but the model was trained on
+  // some.
+  const std::vector<std::string>& names =
+      set(part).class_names.empty() ? setup.options.data.trained.class_names
+                                    : set(part).class_names;
   if (output.extension() == ".csv")
-    write_file_atomically(output, as_csv(all, set(part)));
+    write_file_atomically(output, as_csv(all, set(part), names));
   else
-    write_h5(output, all);
+    write_h5(output, all, names);
   const std::string what = fmt::format(
       "{} of the {} set", counted(std::ssize(all.samples), "sample"), part);
   if (all.labels.empty()) return what + ", which has no labels";

@@ -288,12 +288,14 @@ Keys asp_keys() {
 }
 
 // Pushes to other workers' shards, and answers from the local one: in total the
-// whole model except the 1/N that stays local, wherever the shards are. With
+// whole model except the 1/N that stays local, whichever workers have the
+// shards. Nothing stays local if these have machines of their own. With
 // asp.pull = before_step a run has one pull more.
 std::optional<double> asp_bytes(const TrafficPlan& plan) {
   double model = static_cast<double>(plan.D) * plan.value_bytes();
   if (plan.request.sync.asp.batchnorm != ServerStatistics::kLocal)
     model += static_cast<double>(plan.buffers) * sizeof(float);
+  if (plan.request.has_servers_apart) return 2.0 * model;
   return 2.0 * model * (plan.N - 1) / plan.N;
 }
 
@@ -312,7 +314,8 @@ SchemeInfo asp_scheme() {
           .uses_wire = true,
           .keeps_replicas_equal = true,
           .is_free_running = true,
-          .sends_to_all = true};
+          .sends_to_all = true,
+          .has_servers = true};
 }
 
 }  // namespace syncopate

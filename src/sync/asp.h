@@ -46,7 +46,9 @@ class Asp : public SchemeBase {
   void leave(double rate) override;
   void finish(RunEnd) override { order_.write(); }
   void visit_state(StateVisitor& visitor) override;
-  int64_t server_bytes() const override { return shard_ ? shard_->bytes() : 0; }
+  int64_t server_bytes() const override {
+    return shard_ && !parts_.endpoint.has_servers_apart() ? shard_->bytes() : 0;
+  }
   std::vector<SeriesInfo> series() const override { return stale_.series(); }
   std::vector<double> take_series() override { return stale_.take(); }
 

@@ -172,12 +172,14 @@ void Esync::serve(Endpoint& endpoint) {
 
 void Esync::tell(int kind) {
   const ServerRequest request{kind, round_, local_steps_, step_s_};
-  endpoint().wait(endpoint().isend({&request, sizeof request}, 0, kToServer,
+  endpoint().wait(endpoint().isend({&request, sizeof request},
+                                   endpoint().server_rank(0), kToServer,
                                    Traffic::kControl));
 }
 
 void Esync::ask() {
-  question_ = endpoint().irecv({&answer_, sizeof answer_}, 0, kAnswer);
+  question_ = endpoint().irecv({&answer_, sizeof answer_},
+                               endpoint().server_rank(0), kAnswer);
   tell(kQuery);
   if (waits_for_answer_) exposed("state server", [&] { wait_for_answer(); });
 }
@@ -208,8 +210,8 @@ void Esync::begin(const Segment& segment) {
   if (rank() != 0) return;
   if (is_open_ == 0) server_.begin();
   if (!endpoint().has_virtual_time()) server_.set_clock(endpoint().now());
-  service_ = start_service(endpoint(), segment, "state server",
-                           [this](Endpoint& endpoint) { serve(endpoint); });
+  service_ = start_server(endpoint(), segment, "state server",
+                          [this](Endpoint& endpoint) { serve(endpoint); });
 }
 
 void Esync::start_round() {
@@ -437,7 +439,8 @@ SchemeInfo esync_scheme() {
           .reduces_ranges = true,
           .uses_collectives = true,
           .keeps_replicas_equal = true,
-          .is_free_running = true};
+          .is_free_running = true,
+          .has_servers = true};
 }
 
 }  // namespace syncopate

@@ -148,6 +148,17 @@ Task start_service(Endpoint& endpoint,
   return service;
 }
 
+Task start_server(Endpoint& endpoint,
+                  const Segment& segment,
+                  std::string name,
+                  std::function<void(Endpoint&)> body) {
+  const Time here = endpoint.now();
+  endpoint.set_clock(segment.earliest);
+  Task server = endpoint.serve_apart(std::move(name), std::move(body));
+  endpoint.set_clock(here);
+  return server;
+}
+
 Tickets::Tickets(Endpoint& endpoint, int64_t bound)
     : endpoint_(endpoint), bound_(bound) {}
 

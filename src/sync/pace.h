@@ -145,10 +145,15 @@ class Tickets final : public Pace {
   Task service_;              // rank 0
 };
 
-// Starts a service at segment.earliest, whatever this worker's clock says.
+// Starts a service at segment.earliest, whatever this worker's clock says; the
+// second, that of a parameter server (Endpoint::server_rank).
 Task start_service(Endpoint& endpoint,
                    const Segment& segment,
                    std::string name,
                    std::function<void(Endpoint&)> body);
+Task start_server(Endpoint& endpoint,
+                  const Segment& segment,
+                  std::string name,
+                  std::function<void(Endpoint&)> body);
 
 }  // namespace syncopate

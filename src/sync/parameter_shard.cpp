@@ -16,7 +16,8 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
                                const Slice& parameters,
                                const Slice& statistics,
                                int64_t bound)
-    : offset_(parameters.offset),
+    : index_(parts.endpoint.rank()),
+      offset_(parameters.offset),
       elems_(parameters.elems),
       bound_(bound),
       wire_(parts.sync.wire),
@@ -95,8 +96,8 @@ void ParameterShard::begin(Endpoint& endpoint,
     if (!kept.backup.empty()) copy(kept.backup, x_);
     copy(kept.pulled_statistics, statistics_);
   }
-  service_ = start_service(endpoint, segment, "parameter shard",
-                           [this](Endpoint& own) { serve(own); });
+  service_ = start_server(endpoint, segment, "parameter shard",
+                          [this](Endpoint& own) { serve(own); });
 }
 
 void ParameterShard::end(Endpoint& endpoint) {
@@ -244,7 +245,7 @@ void ParameterShard::answer(Endpoint& endpoint, int rank) {
                   static_cast<int64_t>(lane.travels.size()), *stream_);
   lane.pull.held_s = endpoint.now() - lane.allowed_at;
   lane.num_updates = num_updates_;
-  if (has_pull_header(endpoint.rank(), bound_))
+  if (has_pull_header(index_, bound_))
     lane.sends[0] = endpoint.isend({&lane.pull, sizeof lane.pull}, rank,
                                    tags::kServerAnswer, Traffic::kControl);
   // A message without values has no buffer to wait for; keeping its request

@@ -74,7 +74,8 @@ constexpr bool has_pull_header(int shard, int64_t bound) {
 
 class ParameterShard {
  public:
-  // Slices of the model's parameters and, if shared, of its statistics.
+  // Shard parts.endpoint.rank(): slices of the model's parameters and, if
+  // shared, of its statistics.
   ParameterShard(const SchemeParts& parts,
                  const Slice& parameters,
                  const Slice& statistics,
@@ -152,6 +153,7 @@ class ParameterShard {
   }
   void copy(std::span<float> to, std::span<const float> from);
 
+  int index_;  // among the shards
   int64_t offset_, elems_, bound_;
   Wire wire_;
   Compensation compensation_;

@@ -12,6 +12,9 @@ TrafficPlan::TrafficPlan(const SchemeRequest& of, int64_t buffer_elems)
       wire(of.sync.wire) {}
 
 double TrafficPlan::all_reduce(int group, int64_t elems, Wire format) const {
+  if (request.sync.collective == CollectiveAlgorithm::kParameterServer &&
+      request.has_servers_apart && group > 1)
+    return 2 * static_cast<double>(wire_bytes(format, elems));
   int64_t sum = 0;
   for (int position = 0; position < group; ++position)
     sum += all_reduce_bytes(request.sync.collective, group, position, elems,

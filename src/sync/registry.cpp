@@ -51,6 +51,19 @@ bool any_scheme(const SyncOptions& sync, bool (*is_so)(const SchemeInfo&)) {
   });
 }
 
+bool uses_servers(const SyncOptions& sync) {
+  return any_scheme(sync, [](const auto& info) { return info.has_servers; }) ||
+         (sync.collective == CollectiveAlgorithm::kParameterServer &&
+          any_scheme(sync, [](const auto& info) {
+            return info.reduces_ranges || info.sums_in_groups;
+          }));
+}
+
+int64_t steps_of_round(const SyncOptions& sync) {
+  const auto of_scheme = scheme_info(sync.scheme).steps_of_round;
+  return of_scheme != nullptr ? of_scheme(sync) : 1;
+}
+
 std::string scheme_obstacle(const SchemeRequest& request) {
   try {
     if (const auto check = scheme_info(request.sync.scheme).check)

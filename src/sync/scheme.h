@@ -239,8 +239,9 @@ struct SchemeRequest {
   const OptimizerOptions& optimizer;
   const ParameterTable& parameters;
   int workers;
-  int64_t total_steps;         // of the run: worker_steps / N
-  double steps_per_epoch = 0;  // 0: not known yet
+  int64_t total_steps;             // of the run: worker_steps / N
+  double steps_per_epoch = 0;      // 0: not known yet
+  bool has_servers_apart = false;  // network.servers
 };
 
 // A scheme's own default of a key, which it takes if neither that key nor one
@@ -283,6 +284,7 @@ struct SchemeInfo {
   // Each worker exchanges messages with all others in each step, other than
   // rows of tables; asp and ssp with each server.
   bool sends_to_all = false;
+  bool has_servers = false;  // of parameters or of its workers' state
   // Returns the local steps between two rounds of communication; null: 1.
   int64_t (*steps_of_round)(const SyncOptions&) = nullptr;
   // Gradients of all workers are averaged by samples: each worker's is divided
@@ -304,5 +306,7 @@ std::string scheme_obstacle(const SchemeRequest& request);
 std::vector<std::string> phase_schemes(const SyncSwitchOptions& options);
 std::vector<std::string> schemes_in_use(const SyncOptions& sync);
 bool any_scheme(const SyncOptions& sync, bool (*is_so)(const SchemeInfo&));
+bool uses_servers(const SyncOptions& sync);  // also those of a collective
+int64_t steps_of_round(const SyncOptions& sync);
 
 }  // namespace syncopate

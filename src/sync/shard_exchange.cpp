@@ -157,19 +157,20 @@ Bytes ShardExchange::on_wire(Scratch<uint16_t>& packed,
 }
 
 void ShardExchange::post_receives(Endpoint& endpoint, int shard) {
+  const int server = endpoint.server_rank(shard);
   PullHeader& pull = shards_[shard].pull;
   std::array<Request, 3>& receives = shards_[shard].receives;
   if (has_pull_header(shard, bound_))
     receives[0] =
-        endpoint.irecv({&pull, sizeof pull}, shard, tags::kServerAnswer);
+        endpoint.irecv({&pull, sizeof pull}, server, tags::kServerAnswer);
   receives[1] =
       endpoint.irecv(on_wire(packed_pull_, rounded_pull_, parameters_, shard),
-                     shard, tags::kServerAnswer + 1);
+                     server, tags::kServerAnswer + 1);
   const Slice part = statistics_slice(shard);
   if (part.elems > 0)
     receives[2] =
         endpoint.irecv(bytes_span(statistics_->host(part.offset, part.elems)),
-                       shard, tags::kServerAnswer + 2);
+                       server, tags::kServerAnswer + 2);
 }
 
 void ShardExchange::send(Endpoint& endpoint, Wave& wave, int shard) {
@@ -181,22 +182,23 @@ void ShardExchange::send(Endpoint& endpoint, Wave& wave, int shard) {
   if (host_rounds())
     pack_bf16(packed_push_.data() + part.offset,
               gradients_.host(part.offset, part.elems).data(), part.elems);
+  const int server = endpoint.server_rank(shard);
   std::array<Request, 3>& sends = shards_[shard].sends;
   if (has_header_)
-    sends[0] = endpoint.isend({&push_, sizeof push_}, shard, tags::kServer,
+    sends[0] = endpoint.isend({&push_, sizeof push_}, server, tags::kServer,
                               Traffic::kControl);
-  sends[1] = endpoint.isend({gradient.data, gradient.bytes}, shard,
+  sends[1] = endpoint.isend({gradient.data, gradient.bytes}, server,
                             tags::kServer + 1, Traffic::kPayload);
   const Slice statistics = statistics_slice(shard);
   if (statistics.elems > 0)
     sends[2] = endpoint.isend({pushed_statistics_.data() + statistics.offset,
                                statistics.elems * int64_t{sizeof(float)}},
-                              shard, tags::kServer + 2, Traffic::kPayload);
+                              server, tags::kServer + 2, Traffic::kPayload);
 }
 
 void ShardExchange::request(Endpoint& endpoint, int shard) {
-  shards_[shard].request =
-      endpoint.isend({}, shard, tags::kServerPull, Traffic::kPayload);
+  shards_[shard].request = endpoint.isend({}, endpoint.server_rank(shard),
+                                          tags::kServerPull, Traffic::kPayload);
 }
 
 void ShardExchange::submit(Endpoint& endpoint, Wave& wave) {
@@ -289,7 +291,8 @@ void ShardExchange::tell_boundary() {
   push_ = {.is_at_boundary = 1};
   Endpoint& endpoint = parts_.endpoint;
   for (int shard = 0; shard < num_shards_; ++shard)
-    endpoint.wait(endpoint.isend({&push_, sizeof push_}, shard, tags::kServer,
+    endpoint.wait(endpoint.isend({&push_, sizeof push_},
+                                 endpoint.server_rank(shard), tags::kServer,
                                  Traffic::kControl));
 }
 

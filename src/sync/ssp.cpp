@@ -60,7 +60,8 @@ SchemeInfo ssp_scheme() {
           .uses_wire = true,
           .keeps_replicas_equal = true,
           .is_free_running = true,
-          .sends_to_all = true};
+          .sends_to_all = true,
+          .has_servers = true};
 }
 
 }  // namespace syncopate

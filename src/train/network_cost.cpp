@@ -18,6 +18,8 @@ NetworkCost network_cost_of(const Engine& engine) {
   cost.inside = {network.group_latency_us * 1e-6,
                  bytes_per_s(network.group_mbit_s)};
   cost.uplink_bytes_per_s = bytes_per_s(network.uplink_mbit_s);
+  cost.has_servers_apart = network.servers == ServerPlace::kApart;
+  cost.server_bytes_per_s = bytes_per_s(network.server_mbit_s);
   // NCCL sends from device memory.
   if (options.sync.transport != Transport::kNccl)
     cost.device_bytes_per_s = bytes_per_s(network.device_mbit_s);

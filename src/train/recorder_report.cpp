@@ -14,6 +14,8 @@
 namespace syncopate {
 namespace {
 
+constexpr size_t kTerminalColumns = 100;  // that a line should fit
+
 // A loss or metric, short also for a run that diverges.
 std::string figure(double value) {
   if (std::isnan(value)) return "nan";  // without a sign
@@ -168,11 +170,15 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
     metric =
         fmt::format(" | {} {}", metrics_[1].name, figure(total[1] / samples));
   const double busy_s = figures[kCompute] + figures[kExposed];
-  session_.log().line(
-      "step {}{} | loss {}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
-      step_text(at), by_worker, figure(total[0] / samples), metric,
-      speed.samples_per_s, busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0,
-      human_seconds(speed.left_s));
+  const std::string rest =
+      fmt::format(" | loss {}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
+                  figure(total[0] / samples), metric, speed.samples_per_s,
+                  busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0,
+                  human_seconds(speed.left_s));
+  const std::string step = "step " + step_text(at);
+  const bool has_room =
+      step.size() + by_worker.size() + rest.size() <= kTerminalColumns;
+  session_.log().line("{}{}{}", step, has_room ? by_worker : "", rest);
 }
 
 // "  50/1404", as wide for every step of a run.

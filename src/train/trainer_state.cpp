@@ -255,7 +255,8 @@ void Trainer::load(const FoundCheckpoint& found) {
     // of workers may have ended before it saved anything.
     results_->take_provenance();
     results_->provenance("continues_from", found.facts.worker_steps);
-    other_results_ = fmt::format("columns are {} workers wide", width);
+    other_results_ = fmt::format("has rows of {}, and the run goes on with {}",
+                                 counted(width, "worker"), endpoint_.size());
   } else {
     results_->resume(found.facts.worker_steps);
   }

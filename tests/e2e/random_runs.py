@@ -152,6 +152,9 @@ class Draw:
             self.maybe(0.7, "network.group_mbit_s", [1, 50, 1000])
             self.maybe(0.7, "network.group_latency_us", [3, 500])
             self.maybe(0.7, "network.uplink_mbit_s", [2, 10, 100])
+        if self.random.random() < 0.25:
+            self.set("network.servers", "apart")
+            self.maybe(0.7, "network.server_mbit_s", [2, 20, 500])
 
     def stragglers(self):
         if self.chance(0.25):

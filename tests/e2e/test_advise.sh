@@ -267,6 +267,25 @@ advise "a server each" --network.mbit_s=1000 --sync.scheme=asp
 [[ $one && $one != "$(memory "--sync.scheme=asp")" && $one != "$(memory "--sync.scheme=bsp")" ]] ||
   fail "memory with one server: $one, with many: $(memory "--sync.scheme=asp")"
 
+# With a server each, a worker has parameters and gradients, no momentum, an eighth
+# of the servers' parameters and momentum, and eight messages of an eighth: 3.25 D.
+# bsp's momentum makes it 3 D. On a machine of its own, the server takes no memory.
+bytes() { # bytes WORDS: as a number
+  memory "$1" | awk '{ print $1 * ($2 == "MB" ? 1e6 : $2 == "kB" ? 1e3 : 1) }'
+}
+advise "a server each" --network.mbit_s=1000 --sync.scheme=asp --optimizer.momentum=0.9
+holds "memory of asp" "1.06 < $(bytes --sync.scheme=asp) / $(bytes --sync.scheme=bsp) &&
+  $(bytes --sync.scheme=asp) / $(bytes --sync.scheme=bsp) < 1.11"
+advise "servers apart" --network.mbit_s=1000 --sync.scheme=asp --optimizer.momentum=0.9 \
+  --network.servers=apart
+holds "memory beside servers" "0.64 < $(bytes --sync.scheme=asp) / $(bytes --sync.scheme=bsp) &&
+  $(bytes --sync.scheme=asp) / $(bytes --sync.scheme=bsp) < 0.69"
+
+# Sums in groups of many workers are simulated twice, which takes no memory.
+expect_code 0 "$SYNCOPATE" advise small.ini "${cluster[@]:1}" --run.workers=289 --steps=2 \
+  --data.samples=8192 --network.mbit_s=1000 --sync.scheme=ds_sync
+holds "memory of ds_sync" "$(bytes --sync.scheme=ds_sync) == $(bytes --sync.scheme=bsp)"
+
 # Among many workers with unlike links, a ring is followed for fewer steps.
 expect_code 0 "$SYNCOPATE" advise small.ini "${cluster[@]:1}" --run.workers=96 \
   --data.samples=8192 --network.group=8 --network.mbit_s=1000 --network.group_mbit_s=10000

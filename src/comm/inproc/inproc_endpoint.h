@@ -14,6 +14,7 @@ class InprocEndpoint : public Endpoint {
 
   int rank() const override { return strand_.rank; }
   int size() const override { return run_.size(); }
+  int server_rank(int index) const override { return run_.server_rank(index); }
   int host_of(int rank) const override { return run_.network().host_of(rank); }
   Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override {
     return checked_run().isend(rank(), data, to, tag, kind);
@@ -54,6 +55,11 @@ class InprocEndpoint : public Endpoint {
   Task start(std::string name, std::function<void(Endpoint&)> body) override {
     return checked_run().start_task(rank(), std::move(name), std::move(body));
   }
+  Task serve_apart(std::string name,
+                   std::function<void(Endpoint&)> body) override {
+    return checked_run().start_task(server_rank(rank()), std::move(name),
+                                    std::move(body));
+  }
   void join(const Task& task) override { checked_run().join(task); }
   bool done(const Task& task) const override;
   void native_all_reduce(std::span<float> values,
@@ -62,7 +68,7 @@ class InprocEndpoint : public Endpoint {
     checked_run().native_all_reduce(values, group, kind);
   }
   ModelledSums* modelled_sums() override { return &run_.sums(); }
-  TrafficCounters& traffic() override { return run_.traffic(strand_.rank); }
+  TrafficCounters& traffic() override { return run_.traffic(rank()); }
 
  private:
   // Checks that each strand uses its own endpoint, and lets others run up to

@@ -47,16 +47,21 @@ std::string text_of(const std::exception_ptr& error) {
 InprocRun::InprocRun(int workers, const NetworkCost& cost)
     : network_(workers, cost),
       ties_(cost.ties_seed),
-      mailboxes_(workers),
-      listeners_(workers),
+      mailboxes_(network_.server_rank(workers)),
+      listeners_(network_.server_rank(workers)),
       traffic_(workers),
-      events_(workers),
+      events_(listeners_.size()),
       worker_errors_(workers),
-      tasks_(workers) {}
+      tasks_(listeners_.size()) {}
+
+std::string InprocRun::name_of(int rank) const {
+  return rank < size() ? fmt::format("worker {}", rank)
+                       : fmt::format("parameter server {}", rank - size());
+}
 
 void InprocRun::start_worker(int rank,
                              const std::function<void(Endpoint&)>& body) {
-  const std::string name = fmt::format("worker {}", rank);
+  const std::string name = name_of(rank);
   scheduler_.spawn(rank, name, 0, kWorkerStackBytes, [this, rank, &body] {
     std::exception_ptr& error = worker_errors_[rank];
     try {
@@ -78,7 +83,7 @@ std::shared_ptr<InprocTask> InprocRun::start_task(
     std::function<void(Endpoint&)> body) {
   scheduler_.check_alive();
   auto task = std::make_shared<InprocTask>();
-  task->strand = scheduler_.spawn(rank, fmt::format("worker {}/{}", rank, name),
+  task->strand = scheduler_.spawn(rank, name_of(rank) + "/" + name,
                                   scheduler_.current().time, kTaskStackBytes,
                                   [this, rank, task, body = std::move(body)] {
                                     Strand& self = scheduler_.current();
@@ -118,8 +123,9 @@ void InprocRun::join(const Task& handle) {
 }
 
 std::exception_ptr InprocRun::first_error() const {
-  for (int rank = 0; rank < size(); ++rank) {
-    const std::exception_ptr& error = worker_errors_[rank];
+  for (int rank = 0; rank < num_ranks(); ++rank) {
+    const std::exception_ptr error =
+        rank < size() ? worker_errors_[rank] : nullptr;
     if (error && !is_peer_lost(error)) return error;
     for (const auto& task : tasks_[rank]) {
       if (task->error && !is_peer_lost(task->error)) return task->error;
@@ -223,10 +229,10 @@ Request InprocRun::isend(int rank,
                          Tag tag,
                          Traffic kind) {
   check_tag(tag, tag);
-  CHECK(to >= 0 && to < size() && data.bytes >= 0);
+  CHECK(to >= 0 && to < num_ranks() && data.bytes >= 0);
   scheduler_.note_progress();
   // A message to oneself is not traffic.
-  if (to != rank) traffic_[rank].count(kind, data.bytes);
+  if (to != rank) traffic(rank).count(kind, data.bytes);
   auto parcel = make_recycled<Parcel>();
   parcel->rank = rank;
   parcel->peer = to;
@@ -265,7 +271,7 @@ Request InprocRun::isend(int rank,
 
 Request InprocRun::irecv(int rank, Bytes data, int from, Tag tag) {
   check_tag(tag, tag);
-  CHECK(from >= 0 && from < size() && data.bytes >= 0);
+  CHECK(from >= 0 && from < num_ranks() && data.bytes >= 0);
   auto receive = make_recycled<InprocRequest>();
   receive->rank = rank;
   receive->peer = from;
@@ -314,11 +320,10 @@ Time InprocRun::wait(const Request& request) {
   if (state.borrowed != nullptr) state.borrowed->keep();
   while (state.completes_at == kNever) {
     state.waiting = &scheduler_.current();
-    scheduler_.block([&state] {
+    scheduler_.block([this, &state] {
       return Awaited{
-          fmt::format("a receive of {} bytes from worker {}, {} (tag {})",
-                      state.bytes, state.peer, tags::name_of(state.tag),
-                      state.tag),
+          fmt::format("a receive of {} bytes from {}, {} (tag {})", state.bytes,
+                      name_of(state.peer), tags::name_of(state.tag), state.tag),
           state.peer};
     });
   }

@@ -62,8 +62,10 @@ class InprocRun {
                          Traffic kind);
 
   int size() const { return static_cast<int>(traffic_.size()); }
+  int server_rank(int index) const { return network_.server_rank(index); }
   Scheduler& scheduler() { return scheduler_; }
-  TrafficCounters& traffic(int rank) { return traffic_[rank]; }
+  // A parameter server's counts as that of its worker.
+  TrafficCounters& traffic(int rank) { return traffic_[rank % size()]; }
   Network& network() { return network_; }
   InprocSums& sums() { return sums_; }
   Time next_event(int rank);  // a worker's earliest future event
@@ -74,6 +76,8 @@ class InprocRun {
   void deliver(Parcel& parcel, const std::shared_ptr<InprocRequest>& receive);
   void note_event(int rank, Time at);
   void forget_events(int rank);  // past ones
+  int num_ranks() const { return server_rank(size()); }
+  std::string name_of(int rank) const;
   void check_tag(Tag first, Tag last) const;
   std::exception_ptr first_error() const;
 
@@ -82,7 +86,7 @@ class InprocRun {
   Scheduler scheduler_{ties_};
   Mailboxes mailboxes_;
   std::vector<std::vector<Listener>> listeners_;
-  std::vector<TrafficCounters> traffic_;
+  std::vector<TrafficCounters> traffic_;  // of the workers
   InprocSums sums_{network_, scheduler_, traffic_};
   int64_t num_sent_ = 0;
   // Future ones, for strands that poll: heaps, with the first at the front.

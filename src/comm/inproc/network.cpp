@@ -23,11 +23,13 @@ Network::Network(int workers, const NetworkCost& cost)
       links_[link_of(kind, rank)] = {cost.uplink_bytes_per_s};
     for (const Kind kind : {kFromDevice, kToDevice})
       links_[link_of(kind, rank)] = {cost.device_bytes_per_s};
+    for (const Kind kind : {kServerOut, kServerIn})
+      links_[link_of(kind, rank)] = {cost.server_bytes_per_s, cost.message_s};
   }
 }
 
 int Network::link_of(Kind kind, int rank) const {
-  return kind * workers_ + (is_shared(kind) ? host_of(rank) : rank);
+  return kind * workers_ + (is_shared(kind) ? host_of(rank) : rank % workers_);
 }
 
 LinkCost Network::cost_of(int rank) const {
@@ -37,7 +39,13 @@ LinkCost Network::cost_of(int rank) const {
 
 bool Network::is_sending(int link) const {
   const Kind kind = kind_of(link);
-  return kind == kOut || kind == kInsideOut;
+  return kind == kOut || kind == kInsideOut || kind == kServerOut;
+}
+
+Time Network::latency_s(int from, int to) const {
+  if (is_server(from)) return cost_of(to).latency_s;
+  if (is_server(to)) return cost_of(from).latency_s;
+  return (cost_of(from).latency_s + cost_of(to).latency_s) / 2;
 }
 
 // A message always passes the sender's link, whose state may delay it; others
@@ -51,28 +59,28 @@ Transit Network::route(int from, int to, double bytes) const {
     if (!is_sending(link) && !links_[link].takes_time()) return;
     message.links_[message.num_hops_++] = link;
   };
-  add(kFromDevice, from);
-  if (cost_.island > 0 && host_of(from) == host_of(to)) {
+  const bool is_from_server = is_server(from), is_to_server = is_server(to);
+  if (!is_from_server) add(kFromDevice, from);
+  if (cost_.island > 0 && !is_from_server && !is_to_server &&
+      host_of(from) == host_of(to)) {
     message.latency_s_ = cost_.inside.latency_s;
     add(kInsideOut, from);
     add(kInsideIn, to);
   } else {
-    message.latency_s_ = (cost_of(from).latency_s + cost_of(to).latency_s) / 2;
-    add(kOut, from);
-    if (cost_.island > 0) {
-      add(kUp, from);
-      add(kDown, to);
-    }
-    add(kIn, to);
+    message.latency_s_ = latency_s(from, to);
+    add(is_from_server ? kServerOut : kOut, from);
+    if (cost_.island > 0 && !is_from_server) add(kUp, from);
+    if (cost_.island > 0 && !is_to_server) add(kDown, to);
+    add(is_to_server ? kServerIn : kIn, to);
   }
-  add(kToDevice, to);
+  if (!is_to_server) add(kToDevice, to);
   return message;
 }
 
 NetworkCost::Link Network::state_of(const Transit& message,
                                     int link,
                                     Time now) const {
-  if (!cost_.link || !is_sending(link)) return {};
+  if (!cost_.link || !is_sending(link) || is_server(message.from_)) return {};
   return cost_.link(message.from_, now);
 }
 

@@ -1,14 +1,15 @@
 // The virtual network between the workers of one process: which links a message
 // passes, when each of them is free, and so when the message arrives.
 //
-// Every worker has one link in each direction (full duplex). Workers of an
-// island have links of their own among themselves, and share an uplink and a
-// downlink to everybody else. A link carries one message after the other, in
-// the order in which their first bytes reach it. A message is forwarded while
-// it is still arriving (cut-through), and a busy link delays it without holding
-// up the link before it (no back-pressure). Where messages come in more slowly
-// than the link could carry them, they share it byte by byte: they wait only
-// for what exceeds the link's rate.
+// Every worker has one link in each direction (full duplex), and so has every
+// parameter server on a machine of its own. Workers of an island have links of
+// their own among themselves, and share an uplink and a downlink to everybody
+// else. A link carries one message after the other, in the order in which their
+// first bytes reach it. A message is forwarded while it is still arriving
+// (cut-through), and a busy link delays it without holding up the link before
+// it (no back-pressure). Where messages come in more slowly than the link could
+// carry them, they share it byte by byte: they wait only for what exceeds the
+// link's rate.
 //
 // A boundary sets workers' clocks back, so messages sent while workers arrive
 // there may lie in the future of messages sent afterwards. The intervals in
@@ -55,6 +56,10 @@ class Network {
  public:
   Network(int workers, const NetworkCost& cost);
 
+  // The rank of a parameter server that has a machine of its own.
+  int server_rank(int index) const {
+    return cost_.has_servers_apart ? workers_ + index : index;
+  }
   // A worker's island; 0 if there are none.
   int host_of(int rank) const {
     return cost_.island > 0 ? rank / cost_.island : 0;
@@ -94,8 +99,8 @@ class Network {
   // which nothing is sent before `earliest`.
   void come_to_boundary() { is_at_boundary_ = true; }
   void leave_boundary(Time earliest);
-  // When a worker's links, and those of its island, are taken: the state of a
-  // boundary.
+  // When a worker's links, and those of its island and its parameter server,
+  // are taken: the state of a boundary.
   LinkClocks clocks(int rank) const;
   void set_clocks(int rank, const LinkClocks& clocks);
 
@@ -111,6 +116,8 @@ class Network {
     kInsideIn,
     kIn,
     kToDevice,
+    kServerOut,
+    kServerIn,
   };
   struct Interval {
     Time from = 0, until = 0;
@@ -127,11 +134,13 @@ class Network {
     std::vector<Interval>::const_iterator after(Time time) const;
   };
 
+  bool is_server(int rank) const { return rank >= workers_; }
   int link_of(Kind kind, int rank) const;
   Kind kind_of(int link) const { return static_cast<Kind>(link / workers_); }
   // By the workers of an island.
   static bool is_shared(Kind kind) { return kind == kUp || kind == kDown; }
-  LinkCost cost_of(int rank) const;
+  LinkCost cost_of(int rank) const;  // of a worker
+  Time latency_s(int from, int to) const;
   bool is_sending(int link) const;  // a link whose state cost_.link describes
   Transit route(int from, int to, double bytes) const;
   NetworkCost::Link state_of(const Transit& message, int link, Time now) const;
@@ -148,7 +157,7 @@ class Network {
   NetworkCost cost_;
   int workers_;
   bool is_at_boundary_ = false;
-  std::vector<Link> links_;  // by kind, then by worker or island
+  std::vector<Link> links_;  // by kind, then by worker, island or server
 };
 
 }  // namespace syncopate::inproc

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <unordered_map>
 
 #include "base/check.h"
 #include "base/text.h"
@@ -65,9 +66,17 @@ class NoneDevice final : public Device {
     if (size > kBytesWithoutValues - used_) used_ = 0;
     used_ += size;
     allocated_ += static_cast<int64_t>(size);
-    return reinterpret_cast<void*>(kFirstWithoutValues + used_ - size);
+    void* const memory =
+        reinterpret_cast<void*>(kFirstWithoutValues + used_ - size);
+    sizes_.emplace(memory, size);
+    return memory;
   }
-  void release(void*) noexcept override {}
+  void release(void* memory) noexcept override {
+    const auto found = sizes_.find(memory);
+    if (found == sizes_.end()) return;
+    allocated_ -= static_cast<int64_t>(found->second);
+    sizes_.erase(found);
+  }
   // Memory of the host has values.
   void* allocate_host(int64_t bytes) override {
     void* const memory = std::calloc(static_cast<size_t>(bytes), 1);
@@ -99,8 +108,9 @@ class NoneDevice final : public Device {
   void synchronize() override {}
 
  private:
-  uintptr_t used_ = 0;     // addresses since the first
-  int64_t allocated_ = 0;  // in all: nothing is released
+  uintptr_t used_ = 0;     // addresses since the first; none is used again
+  int64_t allocated_ = 0;  // and not released
+  std::unordered_multimap<void*, uintptr_t> sizes_;  // of what is allocated
 };
 
 }  // namespace

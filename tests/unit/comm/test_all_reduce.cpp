@@ -277,6 +277,37 @@ TEST(AllReduce, SumsOfBf16AreFormedInF32) {
   });
 }
 
+// A server on a machine of its own gives the sums of one on a worker. It sends
+// what all members of its group send, which counts as sent by its worker.
+TEST(AllReduce, ServersApartSumLikeOthers) {
+  constexpr int64_t kCount = 200'003;
+  NetworkCost cost{1e-3, 1e6};
+  cost.has_servers_apart = true;
+  cost.server_bytes_per_s = 2e6;
+  for (const int n : {1, 2, 3, 5, 8}) {
+    const auto world = make_inproc_world(n, cost);
+    const auto sums =
+        contract::rounded_sum(*world, kParameterServer, kCount, Wire::kF32);
+    const auto expected = contract::rounded_sum(
+        *make_inproc_world(n, {}), kParameterServer, kCount, Wire::kF32);
+    EXPECT_EQ(sums, expected) << n;
+    if (n > 1) contract::check_bf16_agrees(*world, kParameterServer);
+  }
+  // Two groups at once.
+  make_inproc_world(5, cost)->run([&](Endpoint& endpoint) {
+    const int rank = endpoint.rank();
+    const bool is_first = rank == 4 || rank == 1;
+    const Group group = endpoint.group(is_first ? Ranks({4, 1})  //
+                                                : Ranks({0, 2, 3}));
+    std::vector<float> values(kCount, static_cast<float>(1 << rank));
+    all_reduce_sum(endpoint, group, values, kParameterServer, Wire::kF32,
+                   tags::kCollective, Traffic::kPayload);
+    EXPECT_EQ(std::ranges::count(values, is_first ? 18 : 13), kCount);
+    const int64_t sent = endpoint.traffic().bytes_sent[0];
+    EXPECT_EQ(sent, 4 * kCount * (group.position == 0 ? 1 + group.size() : 1));
+  });
+}
+
 TEST(AllReduce, Keywords) {
   EXPECT_EQ(collective_table().size(), 6u);
   for (const auto& row : collective_table()) EXPECT_FALSE(row.second.empty());

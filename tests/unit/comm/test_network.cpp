@@ -79,6 +79,42 @@ Time arrival(inproc::Network& network, const Sent& message) {
   return transit.at();
 }
 
+// Of two workers on one host with an uplink and copies to a device, and of
+// their two servers, which have neither. To a server a message has the latency
+// of the worker's link, 1, and takes 1 s of that, 2 s of the uplink, and 4 s of
+// the server's link; copies take 8 s. The state of a sender's link is a
+// worker's.
+TEST(Network, AServerApartHasLinksOfItsOwn) {
+  NetworkCost cost{1, 128};
+  cost.island = 2;
+  cost.uplink_bytes_per_s = 64;
+  cost.has_servers_apart = true;
+  cost.server_bytes_per_s = 32;
+  {
+    inproc::Network network(2, cost);
+    const int first = network.server_rank(0), second = network.server_rank(1);
+    EXPECT_EQ(arrival(network, {0, first, 128}), 0 + 1 + 4);
+    EXPECT_EQ(arrival(network, {1, first, 128, 2}), 5 + 4);  // the same link
+    EXPECT_EQ(arrival(network, {1, second, 128, 20}), 20 + 1 + 4);
+    EXPECT_EQ(arrival(network, {first, 0, 128, 0}), 0 + 1 + 4);  // full duplex
+    EXPECT_EQ(arrival(network, {second, 0, 128, 40}), 40 + 1 + 4);
+    EXPECT_EQ(arrival(network, {second, 1, 128, 41}), 44 + 1 + 4);
+  }
+  cost.device_bytes_per_s = 16;
+  cost.link = [](int rank, Time) {
+    EXPECT_LT(rank, 2);
+    return NetworkCost::Link{.added_s = 0.5, .slowdown = 1};
+  };
+  inproc::Network network(2, cost);
+  const int server = network.server_rank(0);
+  EXPECT_EQ(arrival(network, {0, server, 128}), 8 + 1.5);
+  EXPECT_EQ(arrival(network, {server, 0, 128}), 8 + 1);
+}
+
+TEST(Network, ServersOnWorkersHaveTheirRanks) {
+  EXPECT_EQ(inproc::Network(4, {1, 128}).server_rank(2), 2);
+}
+
 // While workers come to a boundary, the last one's message takes the link of
 // worker 0 from 8 to 9, and another the next second. Clocks are then set back:
 // what fits before 8 passes, and of the message that does not, 1.5 s do, the
@@ -320,6 +356,11 @@ TEST_P(ClosedForm, OfACollective) {
   // N - 1 messages queue on the server's link in each direction.
   expect(CollectiveAlgorithm::kParameterServer,
          n == 1 ? 0 : 2 * kLatency + 2 * (n - 1) * b);
+  NetworkCost apart = cost;  // the first worker's messages queue as well
+  apart.has_servers_apart = true;
+  apart.server_bytes_per_s = kRate;
+  EXPECT_NEAR(time_of(CollectiveAlgorithm::kParameterServer, n, elems, apart),
+              n == 1 ? 0 : 2 * kLatency + 2 * n * b, 1e-9);
   // Halving and doubling among the largest power of two, P: 2 log2 P messages,
   // 2 (P - 1) / P of the bytes. The others fold all of theirs in before, and
   // receive all sums after.

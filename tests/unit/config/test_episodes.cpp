@@ -40,6 +40,21 @@ TEST(Episodes, RepeatsOnTheLinksOfSomeWorkers) {
   EXPECT_EQ(added(episodes, kLink, 6, 10 + 110 * 4), 0);
 }
 
+// Times are sums of step times: three steps of 0.2 s from 0.3 s on end at
+// 0.8999999999999999 s.
+TEST(Episodes, EndsWhereASumOfTimesDoes) {
+  const Episodes episodes({"0:compute:x2:from=300ms:until=900ms"}, 1, 1);
+  const auto times = [&](double now) {
+    return episodes.at(Episode::Kind::kCompute, 0, now, 0).times;
+  };
+  const double end = 0.3 + 0.2 + 0.2 + 0.2;
+  ASSERT_LT(end, 0.9);
+  EXPECT_EQ(times(end), 1);
+  EXPECT_EQ(times(0.1 + 0.2), 2);
+  EXPECT_EQ(times(0.89), 2);
+  EXPECT_EQ(times(0.29), 1);
+}
+
 TEST(Episodes, CountsTheWorkersOwnSteps) {
   const Episodes episodes({"1:compute:x1.5:from=200steps:until=300steps"}, 2,
                           1);

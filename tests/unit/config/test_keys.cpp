@@ -118,11 +118,11 @@ std::set<const void*> all_members(const Options& options) {
   }
   const auto& [step_s, update_s, speed, law, spread, trace] = options.compute;
   const auto& [latency_us, mbit_s, efficiency, message_us, device_mbit_s, group,
-               group_latency_us, group_mbit_s, uplink_mbit_s, ties_seed] =
-      options.network;
+               group_latency_us, group_mbit_s, uplink_mbit_s, servers,
+               server_mbit_s, ties_seed] = options.network;
   collect(step_s, update_s, speed, law, spread, trace, latency_us, mbit_s,
           efficiency, message_us, device_mbit_s, group, group_latency_us,
-          group_mbit_s, uplink_mbit_s, ties_seed);
+          group_mbit_s, uplink_mbit_s, servers, server_mbit_s, ties_seed);
   return places;
 }
 
@@ -392,6 +392,8 @@ const std::map<std::string, std::string>& other_values() {
       {"network.group_latency_us", "1"},
       {"network.group_mbit_s", "20000"},
       {"network.uplink_mbit_s", "3000"},
+      {"network.servers", "apart"},
+      {"network.server_mbit_s", "800"},
       {"network.ties_seed", "7"},
   };
   return values;

@@ -295,6 +295,39 @@ TEST_P(AspPull, BoundariesTakeNoTime) {
   }
 }
 
+// The server's link takes 192 bytes, a push or an answer, per second; nothing
+// else takes time. On worker 0, the server costs that worker none, which then
+// takes most of the steps.
+TEST_P(AspPull, AServerApartFavoursNoWorker) {
+  ToyRun run = asp_run();
+  run.sync.asp.pull = GetParam();
+  run.sync.asp.servers = 1;
+  run.steps = 20;
+  run.step_s.assign(6, 0.01);
+  NetworkCost cost;
+  cost.has_servers_apart = true;
+  cost.server_bytes_per_s = 4 * 48;
+  const auto apart = test::train_toy(6, run, cost);
+  for (const int64_t steps : apart.steps) EXPECT_NEAR(steps, 20, 1);
+  // 120 updates; the last step of a worker ends before its push has arrived.
+  EXPECT_NEAR(std::ranges::max(apart.clock), 118, 4);
+  const bool has_requests = GetParam() == Pulling::kBeforeStep;
+  EXPECT_EQ(test::sum_of(apart.payload_bytes),
+            4 * 48 * (2 * 120 + (has_requests ? 6 : 0)));
+  const auto on_worker =
+      test::train_toy(6, run, {.latency_s = 0, .bytes_per_s = 4 * 48});
+  EXPECT_GT(on_worker.steps[0], 60);
+
+  for (const int64_t every : {1, 4, 10})
+    for (const int64_t restart_at : {0, 10}) {
+      run.boundary_every = every;
+      run.restart_at = restart_at;
+      const auto parted = test::train_toy(6, run, cost);
+      EXPECT_NEAR(std::ranges::max(parted.clock), 118, 4) << every;
+      test::expect_equal_replicas(parted);
+    }
+}
+
 TEST_P(AspPull, LosesNothingAtBoundaries) {
   for (const int workers : {1, 2, 3, 4, 6, 8, 9})
     for (const int64_t servers : {0, 1, 2})
