@@ -13,10 +13,10 @@ differ between the values are listed, as they may also explain the difference.
 makes them. Means are over the n runs that finished. Diverged runs and those
 that did not finish (stopped, killed, or still running) are counted separately.
 Times and bytes to a target (--target, or the run.target of all runs) are
-medians over all runs: those that diverged never reach it, and those that ended
-before they reached it are censored (target.py). The last line is a verdict:
-the best group, those that the runs cannot tell apart from it, and those that
-are left out (verdict.py).
+medians over all runs: those that used up their budget or diverged do not reach
+it, and those that ended early are censored (target.py). The last line is a
+verdict: the best group, those that the runs cannot tell apart from it, and
+those that are left out (verdict.py).
 """
 import math
 import sys
@@ -26,7 +26,8 @@ import packages  # noqa: F401, says which package is missing
 
 import target as targets
 from groups import common_limit, compared_keys, grouped, interval, metric_of, \
-    refuse_unlike, shown_label, shown_metric, unknown_key, with_interval
+    metric_with_interval, refuse_unlike, shown_label, shown_metric, \
+    unknown_key, with_interval
 from run_reader import open_runs, print_markdown, print_table
 from script import Parser, RunError, run_main, whole_file
 from verdict import SEPARABLE, SEPARABLE_TIMES, verdict
@@ -82,9 +83,9 @@ def group_row(label, runs, metric):
     return [label, len(whole), " ".join(seeds_of(whole)) or "-",
             with_interval([run.last("train", "worker_steps") / run.workers
                            for run in whole], ".0f"),
-            with_interval([final for final, _ in found], ".4f"),
-            with_interval([best for _, best in found], ".4f"),
-            with_interval(last("eval", "loss"), ".4f"),
+            metric_with_interval([final for final, _ in found]),
+            metric_with_interval([best for _, best in found]),
+            metric_with_interval(last("eval", "loss")),
             states.count("diverged"), states.count("unfinished"),
             quantity(last("train", "time_s")),
             quantity(last("train", "virtual_s", [

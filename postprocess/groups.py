@@ -93,6 +93,14 @@ def with_interval(values, form, half_form=None):
     return f"{text} ± {half:{half_form or form}}"
 
 
+def metric_with_interval(values):
+    """The same of a metric or a loss: four decimals, or four digits of one that
+    exploded."""
+    mean, half = interval(values)
+    return with_interval(values, ".4g" if abs(mean) > 1e4 else ".4f",
+                         ".4g" if half > 1e4 else ".4f")
+
+
 def start_of(run):
     """What the run began from: none, or a checkpoint of another run, with
     -seed* for any seed. Of a warm start the results tell it, also after a

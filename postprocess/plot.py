@@ -11,7 +11,8 @@
     postprocess/plot.py RUN... --per-worker -o FILE.png
         a time bar for each worker of several runs, and not of means
     postprocess/plot.py RUN... --column sync/phase -o FILE.png
-        any column of results.h5 over steps (or --axis)
+        any column of results.h5 over steps (or --axis); of one run, the
+        histogram sync/staleness as a map of colours
 """
 import csv
 import sys
@@ -26,13 +27,14 @@ from exit_codes import BAD_INPUT
 from plot_runs import AXES, x_values
 from run_reader import in_words, open_runs
 from script import Parser, RunError, run_main, whole_file
-from styles import PICTURES, check_ending, legend_above, prepare, save, \
-    scheme_of, styles_of
+from styles import PICTURES, check_ending, legend_above, marked, \
+    prepare, save, scheme_of, styles_of
 
 
-def part_of(run, name):
-    """What the parts of a row are: those of a histogram count pushes."""
-    return "column" if run.units.get(name) == "pushes" else "worker"
+def is_histogram(run, name):
+    """Whether a row of the column counts pushes by the values 0, 1, ..., the
+    last one for all that are larger."""
+    return run.units.get(name) == "pushes"
 
 
 def mean_of_rows(y):
@@ -42,53 +44,93 @@ def mean_of_rows(y):
         return np.where(known, y, 0).sum(axis=1) / known.sum(axis=1)
 
 
+def mean_of_histograms(counts):
+    """The mean of the values that each row counts; NaN for rows of none."""
+    with np.errstate(invalid="ignore"):
+        return counts @ np.arange(counts.shape[1]) / counts.sum(axis=1)
+
+
+def parts_of(run, name, y):
+    """{label: values} of a run that is alone: those of each worker, or how many
+    pushes had each value that there was."""
+    if is_histogram(run, name):
+        return {f"{name.partition('/')[2]} {value}": y[:, value]
+                for value in range(y.shape[1]) if np.nansum(y[:, value]) > 0}
+    return {f"worker {part}": y[:, part] for part in range(y.shape[1])}
+
+
 def column_lines(runs, table, column, axis):
-    """(label, scheme, x, y) of a column: a line per worker (or other part) for
-    a run that is alone, the mean over them for each of several."""
+    """(label, scheme, x, y) of a column: a line per worker (or value) for a run
+    that is alone, the mean over them for each of several."""
     lines = []
+    name = f"{table}/{column}"
     for run in runs:
         y = run.column(table, column)
         if not len(y):
             continue
         if np.isnan(y).all():
-            print(f"note: {run.path}: {table}/{column} holds no numbers",
+            print(f"note: {run.path}: {name} holds no numbers",
                   file=sys.stderr)
             continue
         x = x_values(run, table, axis)
         if np.isnan(x).all():
             print(f"note: {run.path}: has no {axis}", file=sys.stderr)
             continue
-        if y.ndim == 2 and len(runs) == 1 and y.shape[1] <= 32:
-            whose = part_of(run, f"{table}/{column}")
-            lines += [(f"{whose} {part}", None, x, y[:, part])
-                      for part in range(y.shape[1])]
+        parts = parts_of(run, name, y) if y.ndim == 2 and len(runs) == 1 \
+            else {}
+        if parts and (y.shape[1] <= 32 or is_histogram(run, name)):
+            lines += [(label, None, x, part) for label, part in parts.items()]
         else:
+            mean = mean_of_histograms if is_histogram(run, name) \
+                else mean_of_rows
             lines.append((run.label, scheme_of([run]), x,
-                          mean_of_rows(y) if y.ndim == 2 else y))
+                          mean(y) if y.ndim == 2 else y))
     if not lines:
         known = sorted(f"{group}/{name}" for group, columns in
                        runs[0].tables.items() for name in columns)
-        raise RunError(BAD_INPUT, f"--column {table}/{column}: no run has it; "
+        raise RunError(BAD_INPUT, f"--column {name}: no run has it; "
                        f"{runs[0].label} has {' '.join(known)}")
     return lines
+
+
+def draw_histogram(figure, panel, x, counts):
+    """A row's counts as a column of colours, from the row before to its own x;
+    white where there are none."""
+    known = np.isfinite(x)
+    x, counts = x[known], counts[known]
+    used = np.flatnonzero(np.nansum(counts, axis=0) > 0).max(initial=0) + 1
+    cells = np.ma.masked_less_equal(np.nan_to_num(counts[:, :used].T), 0)
+    mesh = panel.pcolormesh(
+        np.concatenate([[0.0], x]), np.arange(used + 1) - 0.5, cells,
+        cmap="viridis_r", vmin=0, rasterized=True)
+    panel.yaxis.get_major_locator().set_params(integer=True)
+    figure.colorbar(mesh, ax=panel, label="pushes in each row")
 
 
 def draw_column(plt, runs, name, axis, path):
     table, _, column = name.partition("/")
     lines = column_lines(runs, table, column, axis)
-    looks = styles_of([scheme for _, scheme, *_ in lines])
-    figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
-    for (_, _, x, y), look in zip(lines, looks):
-        panel.plot(x, y, **look, markevery=max(1, len(y) // 8))
     one = next(run for run in runs if name in run.units)
+    figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
     remarks = [one.units[name]] * (one.units[name] != "1")
-    if len(runs) > 1 and one.column(table, column).ndim == 2:
-        remarks.append(f"mean over {part_of(one, name)}s")
+    if is_histogram(one, name):
+        most = one.column(table, column).shape[1] - 1
+        remarks = [f"updates; {most} for that and more"] if len(runs) == 1 \
+            else ["updates; mean over pushes"]
+    elif len(runs) > 1 and one.column(table, column).ndim == 2:
+        remarks.append("mean over workers")
     if table == "comm":
         remarks.append("in each row")
     panel.set_ylabel(in_words(column.removesuffix("_s")) +
                      (f" ({'; '.join(remarks)})" if remarks else ""))
     panel.set_xlabel(AXES[axis])
+    if len(runs) == 1 and is_histogram(one, name):
+        draw_histogram(figure, panel, lines[0][2], one.column(table, column))
+        save(figure, path)
+        return
+    looks = styles_of([scheme for _, scheme, *_ in lines])
+    for (_, _, x, y), look in zip(lines, looks):
+        panel.plot(x, y, **look, markevery=marked(len(y)))
     panel.grid(alpha=0.3)
     if len(lines) > 1:
         legend = legend_above(figure, [label for label, *_ in lines], looks,

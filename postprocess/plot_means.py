@@ -2,6 +2,7 @@
 group of runs: the mean over seeds with its 95% band. Where bands hide each
 other, each line also has a panel of its own, with its band.
 """
+import copy
 import math
 from functools import reduce
 
@@ -13,11 +14,12 @@ from groups import common_clock, grouped, in_order, interval, lacking, \
 from run_reader import METRICS, in_words
 from script import RunError
 from styles import TIMES, label_log_axis, legend_above, mark_divergence, \
-    plain, save, scheme_of, styles_of
+    marked, plain, save, scheme_of, styles_of
 
 MOST_IN_ONE = 8     # lines whose bands may be in one panel,
 MOST_IN_STACK = 2   # bands on top of each other,
 MOST_HIDDEN = 0.2   # share of the time in which there are more
+OTHERS = "#B8B8B8"  # lines of the others, darker than any band
 
 
 def common_rows(steps):
@@ -96,28 +98,55 @@ def curve_of(runs, metric, clock):
             "runs": len(runs)}
 
 
+def until_divergence(run, metric):
+    """The same run with the evaluations before the first one whose metric is
+    not a finite number, or that of a model which is NaN."""
+    known = np.isfinite(run.drawable("eval", metric))
+    rows = len(known) if known.all() else int(np.argmin(known))
+    early = copy.copy(run)
+    early.tables = {**run.tables, "eval": {
+        name: column[:rows] for name, column in run.tables["eval"].items()}}
+    return early
+
+
 def drawn_of(runs, metric):
     """The runs whose mean is drawn: those that finished or, if none did, those
-    that are on their way."""
-    evaluated = [run for run in runs if len(run.column("eval", metric))
-                 and not run.has_diverged]
-    return [run for run in evaluated if run.state == "finished"] or evaluated
+    that are on their way. And whether these diverged, because all did: then
+    their mean ends with the first of them."""
+    evaluated = [run for run in runs if len(run.column("eval", metric))]
+    whole = [run for run in evaluated if not run.has_diverged]
+    if whole:
+        return [run for run in whole if run.state == "finished"] or whole, False
+    early = [until_divergence(run, metric) for run in evaluated]
+    steps = [run.column("eval", "worker_steps") for run in early]
+    first = next((own[0] for own in steps if len(own)), None)
+    drawn = [run for run, own in zip(early, steps)
+             if len(own) and own[0] == first]
+    return drawn, bool(drawn)
 
 
 def curves_of(runs, by):
     """{label: curve}, the lines' schemes, the metric's name and the clock. The
     label says how many runs diverged, did not finish or have no evaluations. A
-    group of which no run can be drawn has an empty curve."""
+    group of which no run can be drawn has an empty curve; "diverged" says that
+    a curve ends in that."""
     refuse_unlike(runs, by)
     metric = metric_of(runs)
     groups = in_order(grouped(runs, by))
     drawn = {label: drawn_of(group, metric) for label, group in groups.items()}
-    clock = common_clock([run for part in drawn.values() for run in part])
+    # What diverged is drawn on the clock of the others.
+    whole = [run for part, has_diverged in drawn.values() if not has_diverged
+             for run in part]
+    clock = common_clock(whole or [run for part, _ in drawn.values()
+                                   for run in part])
     curves, schemes = {}, []
     for label, group in groups.items():
+        part, has_diverged = drawn[label]
         why = lacking(group, metric)
-        curve = curve_of(drawn[label], metric, clock)
-        curves[f"{label} ({why})" if why else label] = curve
+        if not part and any(run.has_diverged for run in group):
+            why += ", no evaluation to draw"
+        curves[f"{label} ({why})" if why else label] = {
+            **curve_of(part, metric, clock), "diverged": has_diverged}
         schemes.append(scheme_of(group))
     return curves, schemes, metric, clock
 
@@ -168,14 +197,13 @@ def draw_line(panel, line, look, has_diverged):
     """One of (x, y, low, high), of which low and high are the band. A single
     evaluation has a bar instead."""
     x, y, low, high = line
-    look = {**look, "markevery": max(1, len(x) // 8)}
-    panel.plot(x, y, **look)
+    panel.plot(x, y, **look, markevery=marked(len(x)))
     if len(x) == 1 and np.isfinite(low).all():
         panel.errorbar(x, y, yerr=[y - low, high - y], color=look["color"],
                        capsize=3, linewidth=1)
     elif np.isfinite(low).any():
         panel.fill_between(x, low, high, color=look["color"], alpha=0.13,
-                           linewidth=0)
+                           linewidth=0, zorder=1)
     if has_diverged and len(x):
         mark_divergence(panel, x[-1], y[-1], look["color"])
 
@@ -183,8 +211,12 @@ def draw_line(panel, line, look, has_diverged):
 def limits_of(curves, possible):
     """Where the metric's axis ends: with the lines, the intervals of their last
     points and the metric's values. The first evaluations of few seeds have wide
-    bands, which would be the scale. None without points."""
-    y = np.concatenate([part for curve in curves.values()
+    bands, which would be the scale. What diverged has no say in it beside
+    others, unless the metric is bounded. None without points."""
+    whole = [curve for curve in curves.values() if not curve.get("diverged")]
+    if possible[1] < math.inf or not whole:
+        whole = curves.values()
+    y = np.concatenate([part for curve in whole
                         for _, y, low, high in [curve["time"]]
                         for part in (y, low[-1:], high[-1:])] or [[]])
     y = y[np.isfinite(y)]
@@ -195,21 +227,41 @@ def limits_of(curves, possible):
             min(y.max() + 2 * margin, possible[1] + margin / 2))
 
 
-def draw_small(figure, grid, curves, looks):
-    """A panel for each line, with the others in grey behind it."""
+def without_bands(curves):
+    """The same lines, of which the intervals are not drawn."""
+    def bare(line):
+        x, y, *_ = line
+        return (x, y, *(np.full(len(x), math.nan),) * 2)
+
+    return {label: {**curve, "time": bare(curve["time"]),
+                    "bytes": bare(curve["bytes"])}
+            for label, curve in curves.items()}
+
+
+def draw_small(figure, grid, curves, looks, limits):
+    """A panel for each line, with the others in grey between its band and it,
+    and these limits of the metric's axis."""
+    from matplotlib.patheffects import withStroke
     shared = None
     for place, label in enumerate(curves):
         look = looks[label]
         row, column = divmod(place, grid.ncols)
         panel = figure.add_subplot(grid[row, column], sharex=shared,
                                    sharey=shared)
-        shared = shared or panel
-        for other in curves.values():
-            panel.plot(*other["time"][:2], color="#DDDDDD", linewidth=0.8)
+        if not shared:
+            panel.set_ylim(limits)
+            shared = panel
+        for name, other in curves.items():
+            if name != label:
+                panel.plot(*other["time"][:2], color=OTHERS, linewidth=0.6,
+                           zorder=1.5)
         line = curves[label]["time"]
         marker = look["marker"] if len(line[0]) == 1 else None
-        draw_line(panel, line, {**look, "marker": marker, "linestyle": "-"},
-                  curves[label].get("diverged"))
+        # A white edge, because schemes may be grey, too.
+        edge = withStroke(linewidth=3.2, foreground="white")
+        look = {**look, "marker": marker, "linestyle": "-", "linewidth": 1.8,
+                "path_effects": [edge]}
+        draw_line(panel, line, look, curves[label].get("diverged"))
         panel.set_title(label, fontsize=9, pad=2)
         panel.grid(alpha=0.3)
         panel.tick_params(labelleft=column == 0,
@@ -239,9 +291,10 @@ def common_number(curves):
     return numbers.pop() if len(numbers) == 1 else None
 
 
-def legend_of(curves, drawn):
-    """The lines' labels, with the number of runs where no other words say it."""
-    if common_number(drawn.values()):
+def legend_of(curves, drawn, band):
+    """The lines' labels, with the number of runs unless the words on the band
+    say it for all."""
+    if band and common_number(drawn.values()):
         return list(curves)
     return [f"{label}, n = {curve['runs']}" if curve["runs"] else label
             for label, curve in curves.items()]
@@ -269,6 +322,24 @@ def set_bytes_axis(panel, curves, is_log):
     panel.set_xlabel("payload sent per worker (MB)")
 
 
+def draw_main(panels, curves, looks, limits):
+    """The lines over time and over bytes."""
+    is_log = bytes_need_log(curves)
+    if limits:
+        panels[0].set_ylim(limits)
+    for panel, key in zip(panels, ("time", "bytes")):
+        for label, curve in curves.items():
+            x = curve[key][0]
+            shown = x > 0 if key == "bytes" and is_log else np.isfinite(x)
+            draw_line(panel, [column[shown] for column in curve[key]],
+                      looks[label], curve.get("diverged"))
+        panel.grid(alpha=0.3)
+        panel.margins(x=0.02)
+    panels[1].tick_params(labelleft=False)
+    panels[0].set_xlim(left=0)
+    set_bytes_axis(panels[1], curves, is_log)
+
+
 def figure_of(plt, curves, schemes, axes, possible):
     """Two panels that share the metric's axis, over time and over bytes, and,
     where bands hide each other, a panel for each line below them. `curves` is
@@ -284,11 +355,10 @@ def figure_of(plt, curves, schemes, axes, possible):
     columns = min(6, max(1, len(drawn)))
     small = -(-len(drawn) // columns) if apart else 0
     figure = plt.figure(figsize=(10, 1))
-    band, number = band_of(drawn, limits), common_number(drawn.values())
+    band = band_of(drawn, limits)
     legend_in = legend_above(
-        figure, legend_of(curves, drawn), looks.values(),
-        most=6 if apart else 4, band=band,
-        remark=f"n = {number}" if number and not band else None)
+        figure, legend_of(curves, drawn, band), looks.values(),
+        most=6 if apart else 4, band=band)
     height = 4.1 + legend_in + 1.35 * small
     figure.set_figheight(height)
     split = (0.85 + 1.35 * small) / height if apart else 0
@@ -297,31 +367,15 @@ def figure_of(plt, curves, schemes, axes, possible):
                                 bottom=split + 0.48 / height, wspace=0.12)
     panels = [figure.add_subplot(upper[0, 0])]
     panels.append(figure.add_subplot(upper[0, 1], sharey=panels[0]))
-    is_log = bytes_need_log(drawn)
-    for panel, key in zip(panels, ("time", "bytes")):
-        for label, curve in drawn.items():
-            x, y, low, high = curve[key]
-            shown = x > 0 if key == "bytes" and is_log else np.isfinite(x)
-            blank = np.full(shown.sum(), math.nan)
-            draw_line(panel, (x[shown], y[shown],
-                              blank if apart else low[shown],
-                              blank if apart else high[shown]), looks[label],
-                      curve.get("diverged"))
-        panel.grid(alpha=0.3)
-        panel.margins(x=0.02)
-    panels[1].tick_params(labelleft=False)
-    if limits:
-        panels[0].set_ylim(limits)
-    panels[0].set_xlim(left=0)
+    main = without_bands(drawn) if apart else drawn
+    draw_main(panels, main, looks, limits_of(main, possible))
     panels[0].set_xlabel(axes[0])
     panels[0].set_ylabel(axes[1])
-    set_bytes_axis(panels[1], drawn, is_log)
     if apart:
         below = figure.add_gridspec(
             small, columns, left=0.085, right=0.985, bottom=0.45 / height,
             top=split - 0.2 / height, wspace=0.16, hspace=0.3)
-        first = draw_small(figure, below, drawn, looks)
-        first.set_ylim(panels[0].get_ylim())
+        first = draw_small(figure, below, drawn, looks, limits)
         first.set_xlim(panels[0].get_xlim())
         figure.supxlabel(axes[0], fontsize=9, y=0.05 / height)
     return figure
@@ -337,7 +391,7 @@ def draw(plt, runs, by, path):
         lines[shown_label(label, by)] = {
             "time": (curve["time"], curve["y"], low, high),
             "bytes": (curve["bytes"] / 1e6, curve["y"], low, high),
-            "runs": curve["runs"]}
+            "runs": curve["runs"], "diverged": curve["diverged"]}
     name = f"evaluation {in_words(shown_metric(runs, metric))}"
     figure = figure_of(plt, lines, schemes, (TIMES[clock], name), possible)
     save(figure, path)

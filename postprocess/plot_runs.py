@@ -7,7 +7,7 @@ import numpy as np
 
 from run_reader import METRICS, in_words
 from styles import HIDDEN, PARTS, TIMES, legend_above, mark_divergence, \
-    plain, prepare, save, scheme_of, styles_of, width_in
+    marked, plain, prepare, save, scheme_of, styles_of, width_in
 
 AXES = {"steps": "steps (worker_steps / workers)",
         "samples": "training samples seen", **TIMES}
@@ -123,7 +123,7 @@ def points_of(runs):
     yield ["run", "y", "x", "x_value", "y_value"]
     for run in runs:
         for table, column in series_of(run).values():
-            y = run.column(table, column)
+            y = run.drawable(table, column)
             for axis in axes_of([run]):
                 for x_value, y_value in zip(x_values(run, table, axis), y):
                     yield [run.label, f"{table} {column}", axis,
@@ -142,7 +142,7 @@ def smooth(values, width):
 
 def finite_of(runs, lines):
     """The finite values of lines of a row, in one array."""
-    values = np.concatenate([runs[place].column(table, column)
+    values = np.concatenate([runs[place].drawable(table, column)
                              for place, table, column in lines] or [[]])
     return values[np.isfinite(values)]
 
@@ -163,35 +163,34 @@ def scale_of(runs, lines):
     return "log" if exploded else "linear", None
 
 
-def draw_run(panel, run, x, y, look, top, is_loss):
+def draw_run(panel, run, x, y, look, is_loss):
     """A run's line, of a long loss the running mean over a pale line. Where it
-    diverged the line ends with a cross, at the axis' end if it is beyond."""
+    diverged the line ends with a cross."""
     known = np.isfinite(x + y)
     x, y = x[known], y[known]
-    look = {**look, "markevery": max(1, len(x) // 8)}
+    look = {**look, "markevery": marked(len(x))}
     if is_loss and len(x) > MOST_RAW:
         panel.plot(x, y, color=look["color"], alpha=0.25, linewidth=0.7)
         y = smooth(y, len(y) // 30)
     panel.plot(x, y, **look)
     if run.has_diverged:
-        mark_divergence(panel, x[-1], min(y[-1], top), look["color"])
+        mark_divergence(panel, x[-1], y[-1], look["color"])
 
 
 def draw_panel(panel, runs, lines, axis, looks):
     """The lines of a row over one axis."""
     scale, limits = scale_of(runs, lines)
     panel.set_yscale(scale)
+    if limits:
+        panel.set_ylim(limits)
     for place, table, column in lines:
         run = runs[place]
-        x, y = x_values(run, table, axis), run.column(table, column)
+        x, y = x_values(run, table, axis), run.drawable(table, column)
         if len(x) and np.isfinite(x + y).any():
-            draw_run(panel, run, x, y, looks[place],
-                     limits[1] if limits else math.inf, table == "train")
+            draw_run(panel, run, x, y, looks[place], table == "train")
     if not panel.lines:
         panel.text(0.5, 0.5, "no finite values", ha="center",
                    transform=panel.transAxes)
-    if limits:
-        panel.set_ylim(limits)
     panel.grid(alpha=0.3)
     panel.margins(x=0.02)
     panel.set_xlim(left=0)
@@ -278,6 +277,15 @@ def add_bars(figure, bars, of_means, bottom, heights):
                     right=1 - (width_in(figure, legend) + 0.2) / width)
 
 
+def label_of(run):
+    """Its label in the legend, and whether it diverged."""
+    if not run.has_diverged:
+        return run.label
+    is_drawn = any(np.isfinite(run.drawable(*series)).any()
+                   for series in series_of(run).values())
+    return f"{run.label} (diverged{'' if is_drawn else ', no finite values'})"
+
+
 def figure_of(plt, runs, per_worker):
     """From the top: the legend, a row of panels per quantity, bars per clock.
     Sizes are in inches."""
@@ -286,9 +294,8 @@ def figure_of(plt, runs, per_worker):
     looks = styles_of([scheme_of([run]) for run in runs])
     width = 3.1 * len(axes) + 0.8
     figure = plt.figure(figsize=(width, 1))
-    legend = legend_above(figure, [
-        f"{run.label} (diverged)" if run.has_diverged else run.label
-        for run in runs], looks, most=4)
+    legend = legend_above(figure, [label_of(run) for run in runs], looks,
+                          most=4)
     heights = [0.2 + 0.26 * len(rows) for rows in bars.values()]
     below = sum(GAP + part for part in heights) + 0.5
     height = legend + 0.1 + ROW * count + below

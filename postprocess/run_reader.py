@@ -51,6 +51,7 @@ class Run:
         self.tables, self.units, self.descriptions = {}, {}, {}
         self.provenance, self.summary, self.input = {}, {}, {}
         self.ended = ""  # finished, stopped or diverged, where the file says
+        self.stopped_by = ""  # the same: "none" if not from outside
         # The first of the parts that open_run joined; None: it is this one.
         self.first_part = None
 
@@ -93,6 +94,17 @@ class Run:
     def column(self, table, name):
         """A column, empty where the run has none."""
         return self.tables.get(table, {}).get(name, np.empty(0))
+
+    def drawable(self, table, name):
+        """A column as pictures show it: NaN where an evaluation was of a model
+        whose loss is NaN, and its accuracy that of no answer."""
+        values, loss = self.column(table, name), self.column(table, "loss")
+        lost = np.isnan(loss)
+        # A loss without any number is one that was not recorded.
+        if table != "eval" or len(values) != len(loss) or \
+                lost.all() and not self.has_diverged:
+            return values
+        return np.where(lost, math.nan, values)
 
     def with_unit(self, name):
         """An /eval column's name, and its unit where it has one: f1 (%)."""
@@ -256,7 +268,9 @@ def _read(run, file):
                                        in sorted(lengths.items())))
         if group_name == "summary":
             run.summary = {k: _plain(v) for k, v in columns.items()}
-            run.ended = str(_plain(group.attrs.get("ended", "")))
+            run.ended, run.stopped_by = (
+                str(_plain(group.attrs.get(name, "")))
+                for name in ("ended", "stopped_by"))
         elif columns:
             run.tables[group_name] = columns
     run.input = parse_ini(str(run.provenance.get("input", "")))

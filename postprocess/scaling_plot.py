@@ -25,8 +25,8 @@ from exit_codes import BAD_INPUT
 from groups import common_limit
 from run_reader import open_simulation
 from script import Parser, RunError, run_main, whole_file
-from styles import PICTURES, check_ending, label_log_axis, plain, prepare, \
-    save, styles_of
+from styles import MARGIN, PICTURES, check_ending, label_log_axis, plain, \
+    prepare, save, styles_of, width_in
 
 # Keys that do not change what a simulation is of, but for the seed,
 NEUTRAL = ("run.name", "run.directory", "run.seed", "run.threads",
@@ -224,10 +224,8 @@ def draw(runs, keys, path):
     schemes = dict(zip(lines_of(runs, keys), (run.scheme for run in runs)))
     styles = dict(zip(schemes, styles_of(list(schemes.values()))))
     names = [*schemes, "without waiting"]
-    columns = 3 if len(keys) == 1 else min(5, len(names))
-    names_height = 0.19 * -(-len(names) // columns) + 0.1
-    width, height = max(3.9, 2.5 * len(keys) + 0.7), 4.2 + names_height
-    figure, panels = plt.subplots(2, len(keys), figsize=(width, height),
+    width = max(3.9, 2.5 * len(keys) + 0.7)
+    figure, panels = plt.subplots(2, len(keys), figsize=(width, 4.2),
                                   sharex="col", sharey="row", squeeze=False)
     lines, throughputs = {}, []
     for column, key in enumerate(keys):
@@ -239,10 +237,18 @@ def draw(runs, keys, path):
     set_scale(panels[0][0].yaxis, throughputs)
     panels[0][0].set_ylabel("predicted throughput\n(samples/s)")
     panels[1][0].set_ylabel("time spent computing\n(%)")
-    figure.legend([lines[name] for name in names if name in lines],
-                  [plain(name) for name in names if name in lines],
-                  loc="upper center", ncol=columns, frameon=False,
-                  columnspacing=1.4, borderaxespad=0.2)
+    for columns in range(3 if len(keys) == 1 else min(5, len(names)), 0, -1):
+        legend = figure.legend(
+            [lines[name] for name in names if name in lines],
+            [plain(name) for name in names if name in lines],
+            loc="upper center", ncol=columns, frameon=False,
+            columnspacing=1.4, borderaxespad=0.2)
+        if columns == 1 or width_in(figure, legend) <= width - MARGIN:
+            break
+        legend.remove()
+    names_height = 0.19 * -(-len(names) // columns) + 0.1
+    height = 4.2 + names_height
+    figure.set_figheight(height)
     figure.subplots_adjust(left=0.88 / width, right=1 - 0.12 / width,
                            bottom=0.48 / height, wspace=0.1, hspace=0.09,
                            top=1 - names_height / height)

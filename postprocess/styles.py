@@ -30,10 +30,14 @@ SCHEMES = {
     "choco": (SKY, "o", "--"), "dcd_psgd": (SKY, "s", "-."),
     "ecd_psgd": (SKY, "^", ":"), "deep_squeeze": (BLUE, "D", "--"),
     "sgp": (ORANGE, "P", "--")}
+# How the markers of lines of one scheme are filled, because a single point
+# shows no dashes.
+FILLS = ["full", "none", "left", "right"]
 # Markers that no scheme has, for lines of no scheme or of several.
 OTHER_MARKERS = "*>ph8"
 
 
+MARGIN = 0.2  # inches, of which half is left beside a legend on each side
 PICTURES = (".png", ".pdf", ".svg")
 TIMES = {"virtual_s": "virtual time (s)",
          "time_s": "training time on this machine (s)"}
@@ -69,14 +73,14 @@ def style_of_scheme(scheme, earlier):
     colour, marker, dashes = SCHEMES[scheme]
     place = (DASHES.index(dashes) + earlier) % len(DASHES)
     return {"color": colour, "marker": marker, "markersize": 3.5,
-            "linestyle": DASHES[place]}
+            "fillstyle": FILLS[earlier], "linestyle": DASHES[place]}
 
 
 def styles_of(schemes):
     """A style for each line, from the schemes of the lines. Lines of one
-    scheme share its colour and marker and are told apart by dashes. If there
-    are more of one scheme than dashes, they have colours and markers that no
-    scheme has, as do lines of no scheme."""
+    scheme share its colour and marker and are told apart by dashes and by how
+    the markers are filled. If there are more of one scheme than dashes, they
+    have colours and markers that no scheme has, as do lines of no scheme."""
     lines = Counter(schemes)
     is_other = [scheme not in SCHEMES or lines[scheme] > len(DASHES)
                 for scheme in schemes]
@@ -94,8 +98,22 @@ def styles_of(schemes):
     return styles
 
 
+def marked(count):
+    """Which of a line's points have a marker: about nine, and the last one."""
+    step = max(1, count // 8)
+    places = list(range(0, count, step))
+    if places and places[-1] < count - 1:
+        if count - 1 - places[-1] < step / 2:
+            places.pop()
+        places.append(count - 1)
+    return places
+
+
 def mark_divergence(panel, x, y, colour):
-    """A cross where a line ends because what it shows diverged."""
+    """A cross where a line ends because what it shows diverged, at the axis'
+    end if it is beyond."""
+    low, high = sorted(panel.get_ylim())
+    y = min(max(y, low), high)
     panel.plot(x, y, "x", color=colour, markersize=8, markeredgewidth=2,
                clip_on=False, zorder=5)
 
@@ -140,10 +158,11 @@ def plain(label):
     return " " * label.startswith("_") + label.replace("$", r"\$")
 
 
-def legend_above(figure, labels, styles, most, band=None, remark=None):
+def legend_above(figure, labels, styles, most, band=None, mark=None):
     """A legend at the top of a figure with at most so many columns, fewer if
     it would be wider than the figure; `band` says what bands are, if there are
-    any. A remark is a last entry without a line. Returns its height in inches."""
+    any. `mark` is one more entry, (style, label). Returns its height in
+    inches."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
     lines = [Line2D([], [], **style) for style in styles]
@@ -151,13 +170,14 @@ def legend_above(figure, labels, styles, most, band=None, remark=None):
     if band:
         lines.append(Patch(color=GREY, alpha=0.3, linewidth=0))
         labels = [*labels, f"band: {band}"]
-    if remark:
-        lines.append(Line2D([], [], linestyle=""))
-        labels = [*labels, remark]
+    if mark:
+        lines.append(Line2D([], [], **mark[0]))
+        labels = [*labels, mark[1]]
     for columns in range(min(most, len(labels)), 0, -1):
         legend = figure.legend(lines, labels, loc="upper center", ncol=columns,
                                frameon=False, borderaxespad=0.2)
-        if columns == 1 or width_in(figure, legend) <= figure.get_figwidth():
+        if columns == 1 or \
+                width_in(figure, legend) <= figure.get_figwidth() - MARGIN:
             break
         legend.remove()
     renderer = figure.canvas.get_renderer()

@@ -1,9 +1,22 @@
 """When runs reached a target: Kaplan-Meier medians with 95% intervals.
 
-A run that ended without reaching the target did not reach it at its end: it
-will have needed longer. Such runs are right-censored at their last evaluation.
-Leaving them out, or counting their end as the time, would favour what fails.
-A run that diverged never reaches the target.
+Leaving out the runs that ended without reaching the target, or counting their
+end as the time, would favour what fails. What they count as depends on why
+they ended:
+
+- A run that used up its budget (run.steps, run.virtual_limit_s, run.stop_at)
+  does not reach the target within it, nor does a run that diverged. It stays
+  among those that have not reached it, however long it took: if the budget is
+  one of steps, then a run that ends early in seconds is a fast one, and to drop
+  it there would leave the slow ones to speak for all. So the estimate is that
+  of reaching the target within the budget, in every unit. Where all runs
+  reached it or used up their budget, it is the share of those that did.
+- A run that was stopped or killed before, or goes on, will need longer. It is
+  right-censored at its last evaluation. This assumes that its end has nothing
+  to do with how near to the target it was.
+
+A group has a median only if at least half of its runs were seen to reach the
+target, also where the estimate goes beyond a half because runs are censored.
 """
 import math
 import re
@@ -15,10 +28,13 @@ from exit_codes import BAD_INPUT
 from groups import common_clock, grouped, in_order, refuse_unlike, shown_label
 from run_reader import METRICS
 from script import RunError
-from styles import TIMES, legend_above, scheme_of, styles_of
+from styles import GREY, TIMES, legend_above, scheme_of, styles_of
 
 # 95% of the normal distribution lies within this.
 Z95 = 1.959964
+# The mark where a run ended without the target.
+ENDED = {"color": GREY, "marker": "|", "markersize": 9, "markeredgewidth": 1.5,
+         "linestyle": ""}
 
 
 class Target:
@@ -83,8 +99,10 @@ def target_of(runs, text=None):
 
 
 class End(NamedTuple):
-    """Until when a run was watched, by some amount: until the evaluation that
-    reached the target, before which `since` is the last one, or to the end."""
+    """When a run reached the target, by some amount: at the evaluation with
+    `amount`, before which `since` is the last one. Of a run that did not reach
+    it, `since` is its end, and `amount` the same if it is censored there, or
+    infinite if it counts as one that never does."""
     since: float
     amount: float
     is_reached: bool
@@ -103,6 +121,14 @@ def why_none(runs, target):
         else "without evaluations"
 
 
+def has_used_its_budget(run):
+    """Whether it ended where its input let it end, at the end of its plan or at
+    run.stop_at, and not before, such as at another target."""
+    if run.state == "finished":
+        return run.summary.get("target_reached") != 1
+    return run.ended == "stopped" and run.stopped_by == "none"
+
+
 def ends(runs, target, amounts):
     """One End per run. `amounts` gives a run's amounts at its evaluations.
     Without them a run is left out: the clock or the counter is not in its
@@ -119,7 +145,8 @@ def ends(runs, target, amounts):
         elif len(values) and not np.isnan(values).all():
             if row is None:
                 last = float(values[~np.isnan(values)][-1])
-                found.append(End(last, last, False))
+                found.append(End(last, math.inf if has_used_its_budget(run)
+                                 else last, False))
             elif not np.isnan(values[row]):
                 before = float(values[row - 1]) if row else 0.0
                 found.append(End(before, float(values[row]), True))
@@ -127,25 +154,27 @@ def ends(runs, target, amounts):
 
 
 class Survival:
-    """The Kaplan-Meier estimate from [(amount, whether it was reached)]: at
-    amounts `x`, the share that has not reached the target yet (`share`), and
-    its 95% limits by Greenwood's formula on the scale of log(-log share), NaN
-    where no run is left. At equal amounts, runs that reach it come before
-    those that are censored."""
+    """The Kaplan-Meier estimate from Ends: at amounts `x`, the share that has
+    not reached the target yet (`share`), and its 95% limits by Greenwood's
+    formula on the scale of log(-log share), NaN where no run is left. At equal
+    amounts, runs that reach it come before those that are censored."""
 
     @classmethod
     def of(cls, runs, target, amounts):
-        return cls([(end.amount, end.is_reached)
-                    for end in ends(runs, target, amounts)])
+        """Of a group of runs, which has no median unless half of them reached
+        it."""
+        reached = sum(target.reached_at(run) is not None for run in runs)
+        return cls(ends(runs, target, amounts), 2 * reached >= len(runs))
 
-    def __init__(self, found):
-        self.found = sorted(found)
+    def __init__(self, found, has_median=True):
+        self.found, self.has_median = sorted(found), has_median
+        # Where runs ended without it; at infinity, those that diverged.
+        self.without = sorted(end.since for end in found if not end.is_reached)
         self.x, self.share, self.low, self.high = [], [], [], []
         share, variance = 1.0, 0.0
-        for x in sorted({x for x, is_reached in found if is_reached}):
-            at_risk = sum(other >= x for other, _ in found)
-            reached = sum(other == x and is_reached
-                          for other, is_reached in found)
+        for x in sorted({end.amount for end in found if end.is_reached}):
+            at_risk = sum(end.amount >= x for end in found)
+            reached = sum(end.amount == x and end.is_reached for end in found)
             share *= 1 - reached / at_risk
             low = high = math.nan
             if at_risk > reached:
@@ -161,8 +190,16 @@ class Survival:
     @property
     def followed(self):
         """How far any run was watched; NaN if all diverged at once."""
-        return max((x for x, _ in self.found if math.isfinite(x)),
+        return max((x for x in (*self.x, *self.without) if math.isfinite(x)),
                    default=math.nan)
+
+    @property
+    def is_known_beyond(self):
+        """Whether the share stays as it is after `followed`: no run is left, or
+        only those that diverged."""
+        return self.followed not in self.without and not any(
+            math.isinf(end.amount) and math.isfinite(end.since)
+            for end in self.found)
 
     def _first_at_half(self, shares):
         return next((x for x, share in zip(self.x, shares)
@@ -172,21 +209,26 @@ class Survival:
         """The median, or None where more than half have not reached it, and
         the ends of its interval, None where it is open (the runs for whom
         the limit of the share is at most a half; Brookmeyer and Crowley)."""
-        return (self._first_at_half(self.share), self._first_at_half(self.low),
-                self._first_at_half(self.high))
+        median, low, high = map(self._first_at_half,
+                                (self.share, self.low, self.high))
+        return (median, low, high) if self.has_median else (None, low, None)
 
     def text(self):
-        """"40 [20, >80]"; ">80" is not known beyond the longest run."""
+        """"40 [20, >80]"; ">80" is not known beyond the longest run, or, where
+        there is no median, the longest of those without the target."""
         if not self.found:
             return "-"
-        beyond = "never" if math.isnan(self.followed) \
-            else f">{self.followed:.4g}"
+        if math.isnan(self.followed):
+            return "never"
+        median, low, high = self.median()
+        last = self.followed if median is not None else max(
+            filter(math.isfinite, self.without), default=self.followed)
 
         def shown(value):
-            return beyond if value is None else f"{value:.4g}"
+            return f">{last:.4g}" if value is None else f"{value:.4g}"
 
-        median, low, high = self.median()
-        if low is None and high is None:
+        is_open = low is None or median is None and low > last
+        if is_open and high is None:
             return shown(median)
         return f"{shown(median)} [{shown(low)}, {shown(high)}]"
 
@@ -239,13 +281,20 @@ def remarks(groups, target):
     everyone = [run for runs in groups.values() for run in runs]
     unknown = [run for run in everyone if not run.has_diverged
                and not len(run.column("eval", target.metric))]
-    censored = sum(target.reached_at(run) is None and not run.has_diverged
-                   and run not in unknown for run in everyone)
-    yield ("medians by Kaplan-Meier [95% interval of the median, approximate "
-           "below ten runs]; >: not known beyond")
-    if censored:
-        yield (f"{censored} of {len(everyone)} runs ended before they reached "
-               "it: censored at their last evaluation")
+    without = [run for run in everyone if target.reached_at(run) is None
+               and not run.has_diverged and run not in unknown]
+    spent = sum(map(has_used_its_budget, without))
+    yield ("medians by Kaplan-Meier of groups of which at least half reached "
+           "it [95% interval of the median, approximate below ten runs]; >: "
+           "not known beyond")
+    if without:
+        told = [f"{spent} used up their budget and count as runs that do not "
+                "reach it"] * (spent > 0)
+        if spent < len(without):
+            told.append(f"{len(without) - spent} ended early and are censored "
+                        "at their last evaluation, as if by chance")
+        yield (f"{len(without)} of {len(everyone)} runs ended before they "
+               f"reached it: {'; '.join(told)}")
     if unknown:
         yield (f"{len(unknown)} of {len(everyone)} runs have no evaluations: "
                "in no median")
@@ -284,35 +333,30 @@ def rows_of(runs, by, target):
                 yield [label, name, repr(x)] + [
                     "" if value != value else repr(1 - value)
                     for value in (share, high, low)] + [0]
-            for x, is_reached in curve.found:
-                if not is_reached:
-                    yield [label, name, repr(x), "", "", "", 1]
+            for x in curve.without:
+                yield [label, name, repr(x), "", "", "", 1]
 
 
 def draw_curve(panel, curve, longest, label, style):
-    """The share of runs that reached it so far, as far as it is known: to the
-    panel's end, `longest`, unless a run was censored before; a mark where one
-    is censored."""
+    """The share of runs that reached it so far, as far as it is known, at most
+    to the panel's end, `longest`; a mark where one ended without it."""
     if not curve.found:  # the legend says why
         return
-    end = curve.followed
-    if (end, False) not in curve.found:
-        end = longest
+    end = longest if curve.is_known_beyond else curve.followed
     x = [0.0, *curve.x, end]
     reached = [1 - share for share in (1.0, *curve.share)]
-    reached.append(reached[-1])
     # Markers where runs reached it: not at the start, nor at the end.
-    panel.step(x, reached, where="post", label=label, **style,
+    panel.step(x, [*reached, reached[-1]], where="post", label=label, **style,
                markevery=slice(1, len(x) - 1, max(1, len(x) // 8)))
-    low = [0.0] + [1 - value for value in curve.high]
-    high = [0.0] + [1 - value for value in curve.low]
-    panel.fill_between(x, [*low, low[-1]], [*high, high[-1]], step="post",
-                       color=style["color"], alpha=0.1, linewidth=0)
-    censored = [at for at, is_reached in curve.found
-                if not is_reached and math.isfinite(at)]
-    panel.plot(censored, [reached[np.searchsorted(x[:-1], at, "right") - 1]
-                          for at in censored], "|", color=style["color"],
-               markersize=9, markeredgewidth=1.5)
+    # fill_between(step="post") leaves out the step before one without limits.
+    panel.fill_between(
+        np.repeat(x, 2)[1:-1],
+        np.repeat([0.0] + [1 - value for value in curve.high], 2),
+        np.repeat([0.0] + [1 - value for value in curve.low], 2),
+        color=style["color"], alpha=0.1, linewidth=0)
+    ended = [at for at in curve.without if math.isfinite(at)]
+    panel.plot(ended, [reached[np.searchsorted(x[:-1], at, "right") - 1]
+                       for at in ended], **{**ENDED, "color": style["color"]})
 
 
 def figure_of(plt, runs, by, target):
@@ -326,8 +370,12 @@ def figure_of(plt, runs, by, target):
     figure, panels = plt.subplots(1, 2, sharey=True, figsize=(10, 4.3))
     has_bands = any(np.less(pair["time"].low, pair["time"].high).any()
                     for pair in curves.values())
-    labels_in = legend_above(figure, labels, styles, most=4,
-                             band="95% interval" if has_bands else None)
+    has_ended = any(math.isfinite(at) for pair in curves.values()
+                    for at in pair["time"].without)
+    labels_in = legend_above(
+        figure, labels, styles, most=5,
+        band="95% interval" if has_bands else None,
+        mark=(ENDED, "a run ended without it") if has_ended else None)
     height = 4.0 + labels_in
     figure.set_figheight(height)
     for panel, key in zip(panels, ("time", "bytes")):
@@ -340,7 +388,7 @@ def figure_of(plt, runs, by, target):
         panel.set_ylim(-0.02, 1.02)
     panels[0].set_xlabel(TIMES[clock])
     panels[1].set_xlabel("payload sent per worker (MB)")
-    panels[0].set_ylabel(f"share of runs with {target} (| ended without)")
+    panels[0].set_ylabel(f"share of runs with {target}")
     figure.subplots_adjust(left=0.07, right=0.985, bottom=0.48 / height,
                            wspace=0.06, top=1 - (labels_in + 0.05) / height)
     return figure

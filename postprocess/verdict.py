@@ -14,9 +14,10 @@ import math
 
 import numpy as np
 
-from groups import common_clock, common_limit, lacking, t95, with_interval
+from groups import common_clock, common_limit, lacking, \
+    metric_with_interval, t95
 from run_reader import METRICS
-from target import AMOUNTS, Survival, ends, why_none
+from target import AMOUNTS, Survival, why_none
 
 FEW = 3  # fewer runs than this say little about their spread
 
@@ -76,12 +77,12 @@ def told(left_out):
                                       for label, why in left_out.items())
 
 
-def duration_of(found, unit):
-    """The median of a group's Ends as in the table of target.py, with the
-    distance of its evaluations."""
-    median = Survival([(end.amount, end.is_reached) for end in found]).text()
-    resolution = max(end.amount - end.since for end in found if end.is_reached)
-    return f"median {median} {unit}, evaluations {resolution:.4g} s apart"
+def duration_of(curve, unit):
+    """The median of a group as in the table of target.py, with the distance of
+    its evaluations."""
+    resolution = max(end.amount - end.since for end in curve.found
+                     if end.is_reached)
+    return f"median {curve.text()} {unit}, evaluations {resolution:.4g} s apart"
 
 
 def fastest(groups, target):
@@ -90,26 +91,24 @@ def fastest(groups, target):
     everyone = [run for runs in groups.values() for run in runs]
     clock, unit = ("virtual s", "virtual s") \
         if common_clock(everyone) == "virtual_s" else ("time s", "s")
-    found = {label: ends(runs, target, AMOUNTS[clock])
-             for label, runs in groups.items()}
+    curves = {label: Survival.of(runs, target, AMOUNTS[clock])
+              for label, runs in groups.items()}
     left_out = {label: why_none(groups[label], target)
-                for label, times in found.items() if not times}
-    found = {label: times for label, times in found.items() if times}
-    medians = {label: Survival([(end.amount, end.is_reached)
-                                for end in times]).median()[0]
-               for label, times in found.items()}
+                for label, curve in curves.items() if not curve.found}
+    medians = {label: curve.median()[0] for label, curve in curves.items()}
     reached = {label: median for label, median in medians.items()
                if median is not None}
     if not reached:
         return f"no group reached {target} in half of its runs" + \
             told(left_out)
     best = min(reached, key=reached.get)
-    others = [label for label in found if label != best]
+    others = [label for label in curves
+              if label != best and label not in left_out]
     unclear = [label for label in others
-               if not comes_first(found[best], found[label])]
+               if not comes_first(curves[best].found, curves[label].found)]
     return sentence(
-        f"fastest to {target}: {best}, {duration_of(found[best], unit)}",
-        len(found[best]), unclear, others, left_out)
+        f"fastest to {target}: {best}, {duration_of(curves[best], unit)}",
+        len(curves[best].found), unclear, others, left_out)
 
 
 def budget_of(runs):
@@ -147,7 +146,7 @@ def most_accurate(groups, metric):
                if not difference_is_clear(values[best], values[label])]
     budget = budget_of([run for runs in kept.values() for run in runs])
     return sentence(f"{'highest' if sign > 0 else 'lowest'} {metric}{budget}: "
-                    f"{best}, {with_interval(values[best], '.4f')}",
+                    f"{best}, {metric_with_interval(values[best])}",
                     len(values[best]), unclear, others, left_out)
 
 

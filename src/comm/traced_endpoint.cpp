@@ -117,7 +117,8 @@ Task TracedEndpoint::serve(std::string name,
 
 Task TracedEndpoint::serve_apart(std::string name,
                                  std::function<void(Endpoint&)> body) {
-  auto own = traced(Of::kService, name, std::move(body));
+  const char* where = has_servers_apart() ? ", own machine" : "";
+  auto own = traced(Of::kService, name + where, std::move(body));
   return inner_.serve_apart(std::move(name), std::move(own));
 }
 

@@ -290,6 +290,13 @@ for run in "tiny.ini --run.workers=3 --eval.model=average --sync.scheme=local_sg
   ! grep -E '^(step|eval) .{96}' out || fail "$run: longer than 100 columns"
   rm -r runs/wide
 done
+# With many steps, a line of workers at different speeds leaves out their range.
+small_network | sed '/^depth/d; s/resnet/logistic/' >many.ini
+expect_code 0 "$SYNCOPATE" train many.ini --run.workers=3 --sync.scheme=esync --run.name=many \
+  --run.threads=1 --run.steps=12000 --run.log_every=4000 --eval.every=0 \
+  --compute.speed=1,2,4 --compute.step_s=10000
+(($(grep -cE '^step .*/12000 ' out) >= 2)) || fail "many steps: no lines"
+! grep -E '^step .{96}' out || fail "many steps: longer than 100 columns"
 sed -e 's/^kind = synthetic_images/kind = idx\npath = nowhere/' \
   -e '/samples =/d;/^classes/d;/^height/d;/^width/d' tiny.ini >absent.ini
 expect_code 66 "$SYNCOPATE" train absent.ini

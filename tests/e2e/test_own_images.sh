@@ -71,6 +71,26 @@ expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=unscaled.h5 \
   --checkpoint=runs/own --output=unscaled.csv
 grep -q "warning: .*floats are used as they are" out err || fail "$(cat out err)"
 
+echo "the names of classes are those that the model was trained on"
+python - <<'PY'
+import shutil
+import h5py
+shutil.copy("elsewhere.h5", "kinds.h5")
+with h5py.File("kinds.h5", "r+") as f:
+    f.attrs["class_names"] = "ant\nbee\ncat"
+PY
+expect_code 0 "$SYNCOPATE" train "$input" --data.path=kinds.h5 --model.depth=8 \
+  --data.batch=12 --run.epochs=4 --run.threads=1 --optimizer.lr=0.05 \
+  --schedule.warmup=0 --run.name=kinds
+for kind in csv h5; do
+  expect_code 0 "$SYNCOPATE" predict runs/kinds/input.ini --data.path=only.h5 \
+    --checkpoint=runs/kinds --output="kinds.$kind"
+done
+names=$(awk -F, '{ printf "%s ", $NF }' kinds.csv)
+[[ $names == 'name "ant" "bee" "cat" "ant" "bee" "cat" "ant" ' ]] || fail "names: $names"
+python -c 'import h5py; print(h5py.File("kinds.h5").attrs["class_names"])' >names
+[[ $(paste -sd, names) == ant,bee,cat ]] || fail "names in HDF5: $(cat names)"
+
 expect_code 0 "$SYNCOPATE" evaluate runs/own/input.ini --data.path=judged.h5 \
   --checkpoint=runs/own
 grep -q 'test set, 7 samples: .*accuracy 1.0' out || fail "$(cat out)"

@@ -97,10 +97,11 @@ expect "a published estimate" 0 '^0.857 0.807 0.753 0.690 0.627 0.538 0.448 23 1
   "$python" -c '
 import sys
 sys.path.insert(0, sys.argv[1])
-from target import Survival
+from target import End, Survival
 reached = [6, 6, 6, 7, 10, 13, 16, 22, 23]
 censored = [6, 9, 10, 11, 17, 19, 20, 25, 32, 32, 34, 35]
-found = Survival([(x, True) for x in reached] + [(x, False) for x in censored])
+found = Survival([End(x, x, True) for x in reached] +
+                 [End(x, x, False) for x in censored])
 print(*(f"{share:.3f}" for share in found.share), *found.median())' \
   "$source_dir/postprocess"
 expect "a target of nothing" 65 'no run has evaluations of accuracy_top5' \

@@ -49,17 +49,17 @@ print(sum(len(line.get_xdata()) > 0 for line in panel.lines),
       [text.get_text() for text in kept["figure"].legends[0].get_texts()])
 PY
 }
-expect "nothing sent, linear" 0 "^2 \[\] \['run.workers = 1', 'run.workers = 2', 'n = 1'\]" \
+expect "nothing sent, linear" 0 "^2 \[\] \['run.workers = 1, n = 1', 'run.workers = 2, n = 1'\]" \
   lines_of run.workers w2 w1
 expect "nothing sent, logarithmic" 0 "^2 \['sends nothing: run.workers = 1'\]" \
   lines_of run.workers w1 w2 w4
 
 # Numbers are in order, under the key's name.
-expect "an ordered legend" 0 "= 1', 'run.workers = 2', 'run.workers = 4', 'n = 1'\]" \
+expect "an ordered legend" 0 "= 1, n = 1', 'run.workers = 2, n = 1', 'run.workers = 4, n = 1'\]" \
   lines_of run.workers w4 w2 w1
 
 # Runs that cannot be drawn send no less for that, and tables have the bare values.
-make_run lost workers=3 run.workers=3 ended=diverged
+make_run lost workers=3 run.workers=3 ended=diverged evaluations=0
 expect "nothing is said of a group that diverged" 0 "^2 \[\] " \
   lines_of run.workers w2 lost w4
 expect "bare values" 0 '^1,0,.*2,0,' bash -c "'$python' \

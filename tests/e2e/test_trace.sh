@@ -70,6 +70,14 @@ for scheme in "${schemes[@]}"; do
   shows "^trace +runs/simulated-$scheme/trace.json" out
   check "runs/simulated-$scheme/trace.json" "$scheme.h5"
 done
+# Servers on machines of their own are shown with the workers of their numbers.
+for scheme in asp bsp; do
+  keys=(--sync.scheme="$scheme" --network.servers=apart --network.server_mbit_s=20)
+  [[ $scheme == asp ]] || keys+=(--sync.collective=parameter_server)
+  train "$scheme-apart" "${keys[@]}"
+  check "runs/$scheme-apart/trace.json" "runs/$scheme-apart/results.h5"
+  shows '"parameter s[a-z]*, own machine' "runs/$scheme-apart/trace.json"
+done
 # Sums that are computed rather than sent.
 expect_code 0 "$SYNCOPATE" simulate small.ini --run.name=alike \
   --network.mbit_s=20 --output.trace=on --output=alike.h5

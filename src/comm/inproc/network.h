@@ -141,7 +141,7 @@ class Network {
   static bool is_shared(Kind kind) { return kind == kUp || kind == kDown; }
   LinkCost cost_of(int rank) const;  // of a worker
   Time latency_s(int from, int to) const;
-  bool is_sending(int link) const;  // a link whose state cost_.link describes
+  bool is_sending(int link) const;  // the first link of a message
   Transit route(int from, int to, double bytes) const;
   NetworkCost::Link state_of(const Transit& message, int link, Time now) const;
   Time service_s(const Transit& message, int link, double slowdown) const;
