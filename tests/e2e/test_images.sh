@@ -69,11 +69,11 @@ expect_code 0 "$SYNCOPATE" predict images.ini --checkpoint=runs/folder \
 python - <<'PY' || fail "new images have other scores"
 known, new = ([line.split(",") for line in open(name)] for name in ("known.csv", "new.csv"))
 assert len(known) == len(new) > 64
-scores = slice(2, 7)  # predicted, and of each of the four classes
-assert all(a[scores] == b[scores] and b[1] == "" for a, b in zip(known[1:], new[1:]))
-assert known[0][7:] == ["name", "file\n"] and new[0][7:] == ["file\n"]
+said = slice(2, 8)  # predicted, the scores of the four classes, the name
+assert all(a[said] == b[said] and b[1] == "" for a, b in zip(known[1:], new[1:]))
+assert known[0][7:] == new[0][7:] == ["name", "file\n"]
 assert all(a[7] == f'"class{a[2]}"' for a in known[1:])
-assert all(a[8].replace("/", "-") == b[7] for a, b in zip(known[1:], new[1:]))
+assert all(a[8].replace("/", "-") == b[8] for a, b in zip(known[1:], new[1:]))
 PY
 # Neither do labelled ones, of all classes or some, nor a batch of training.
 figures_of() { sed 's/.* set, /test set, /' out; }
