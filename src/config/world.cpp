@@ -104,6 +104,7 @@ struct WorldCheck {
     std::erase_if(input.resolved, [](const auto& entry) {
       return is_virtual_cost(entry.first);
     });
+    input.options.network = {};
   }
 };
 

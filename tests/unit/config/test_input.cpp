@@ -110,7 +110,9 @@ TEST(Input, WorldOfRanks) {
                    "command line: network.latency_us: is used by workers in "
                    "one process, not by 3 MPI ranks"}));
   ParsedInput good = parse_text(kGood, {"--run.workers=3"});
+  good.options.network.servers = ServerPlace::kApart;
   check_world(good, 3);
+  EXPECT_EQ(good.options.network.servers, ServerPlace::kOnWorkers);
   EXPECT_EQ(good.errors, Lines{});
   EXPECT_FALSE(good.resolved.contains("network.latency_us"));
   EXPECT_FALSE(good.resolved.contains("compute.speed"));
