@@ -114,9 +114,12 @@ def draw_column(plt, runs, name, axis, path):
     figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
     remarks = [one.units[name]] * (one.units[name] != "1")
     if is_histogram(one, name):
-        most = one.column(table, column).shape[1] - 1
-        remarks = [f"updates; {most} for that and more"] if len(runs) == 1 \
-            else ["updates; mean over pushes"]
+        counts = one.column(table, column)
+        remarks = ["updates"]
+        if len(runs) > 1:
+            remarks.append("mean over pushes")
+        elif np.nansum(counts[:, -1]) > 0:
+            remarks.append(f"{counts.shape[1] - 1}: that many or more")
     elif len(runs) > 1 and one.column(table, column).ndim == 2:
         remarks.append("mean over workers")
     if table == "comm":

@@ -6,11 +6,11 @@ they ended:
 
 - A run that used up its budget (run.steps, run.virtual_limit_s, run.stop_at)
   does not reach the target within it, nor does a run that diverged. It stays
-  among those that have not reached it, however long it took: if the budget is
-  one of steps, then a run that ends early in seconds is a fast one, and to drop
-  it there would leave the slow ones to speak for all. So the estimate is that
-  of reaching the target within the budget, in every unit. Where all runs
-  reached it or used up their budget, it is the share of those that did.
+  among those that have not reached it, however long it took. With a budget of
+  steps, fast runs end after fewer seconds; dropping them there would leave
+  only slow runs in the estimate. So the estimate is that of reaching the
+  target within the budget, in every unit. Where all runs reached it or used
+  up their budget, it is the share of those that did.
 - A run that was stopped or killed before, or goes on, will need longer. It is
   right-censored at its last evaluation. This assumes that its end has nothing
   to do with how near to the target it was.
@@ -227,8 +227,9 @@ class Survival:
         def shown(value):
             return f">{last:.4g}" if value is None else f"{value:.4g}"
 
-        is_open = low is None or median is None and low > last
-        if is_open and high is None:
+        # An interval that says no more than the median is not shown.
+        says_low = low is not None and (median is not None or low <= last)
+        if not says_low and high is None:
             return shown(median)
         return f"{shown(median)} [{shown(low)}, {shown(high)}]"
 

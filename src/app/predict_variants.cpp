@@ -193,11 +193,13 @@ bool Predictor::can_bf16(const Variant& variant) const {
   return base_.options.sync.collective != CollectiveAlgorithm::kNative;
 }
 
+const NetworkOptions& Predictor::network() const {
+  return settings_.network ? *settings_.network : base_.options.network;
+}
+
 std::vector<std::string> Predictor::without_copies(
     const SchemeInfo& info) const {
-  const NetworkOptions& network =
-      settings_.network ? *settings_.network : base_.options.network;
-  const bool has_copies = network.device_mbit_s > 0 &&
+  const bool has_copies = network().device_mbit_s > 0 &&
                           base_.options.sync.transport != Transport::kNccl;
   if (!has_copies || !info.uses_collectives) return {};
   return {"--sync.transport=nccl"};
@@ -212,9 +214,9 @@ std::string Predictor::why_left_out(const std::string& collective) const {
   };
   if (is(CollectiveAlgorithm::kParameterServer))
     return fmt::format(
-        "the first worker's link would carry {} gradients each way in every "
-        "step",
-        base_.workers - 1);
+        "the server's link would carry {} gradients each way in every step",
+        network().servers == ServerPlace::kApart ? base_.workers
+                                                 : base_.workers - 1);
   if (is(CollectiveAlgorithm::kNative))
     return "a prediction takes it to be as fast as the ring";
   return "";

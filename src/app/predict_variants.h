@@ -82,6 +82,7 @@ class Predictor {
                                            const Variant& of_bsp);
   std::optional<Prediction> predict_tuned(const Prediction& as_given,
                                           const Variant& of_bsp);
+  const NetworkOptions& network() const;
   std::string why_left_out(const std::string& collective) const;
   // The key with which a scheme avoids the network's copies, if it can.
   std::vector<std::string> without_copies(const SchemeInfo& info) const;

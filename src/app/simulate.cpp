@@ -141,15 +141,18 @@ void print_assumptions(Log& log, const ParsedInput& input) {
   if (!input.given.contains("compute.trace"))
     note("compute.step_s", "forward and backward passes take 1 s");
   const NetworkOptions& network = input.options.network;
+  const bool has_servers = network.servers == ServerPlace::kApart &&
+                           uses_servers(input.options.sync);
   const bool takes_time =
       std::ranges::any_of(network.latency_us,
                           [](double us) { return us > 0; }) ||
-      network.message_us > 0 || network.group > 0 || network.device_mbit_s > 0;
+      network.message_us > 0 || network.group > 0 ||
+      network.device_mbit_s > 0 || (has_servers && network.server_mbit_s > 0);
   note("network.mbit_s", takes_time ? "the workers' own links are not a limit"
                                     : "messages take no time on the links");
   if (network.group > 1)
     note("network.group_mbit_s", "links within groups are not a limit");
-  if (network.servers == ServerPlace::kApart)
+  if (has_servers)
     note("network.server_mbit_s", "the servers' links are not a limit");
 }
 
@@ -163,8 +166,7 @@ void note_unused_links(Log& log, const ParsedInput& input, int workers) {
   const SyncOptions& sync = input.options.sync;
   if (!uses_servers(sync))
     note({"network.servers", "network.server_mbit_s"},
-         fmt::format("{} with collective = {} has no server", sync.scheme,
-                     sync.collective));
+         fmt::format("{} has no server here", sync.scheme));
   if (group == 1)
     note({"network.group_mbit_s", "network.group_latency_us"},
          "in groups of one worker no message stays inside");

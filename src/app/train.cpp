@@ -57,7 +57,8 @@ void note_unused(Log& log, const Engine& engine, bool is_inproc) {
     log.line("unused    data.batch: data.batch_by_worker replaces it");
   const SchemeInfo& scheme = scheme_info(options.sync.scheme);
   if (const int64_t round = steps_of_round(options.sync);
-      round > engine.plan.total_steps && engine.workers > 1)
+      round > engine.plan.total_steps && engine.workers > 1 &&
+      options.sync.local_sgd.start.value == 0)
     log.line(
         "note      {} communicates every {} steps, but this run has {}: "
         "workers never exchange anything",

@@ -30,17 +30,15 @@ using Tag = int32_t;  // 0 .. kMaxTag; assigned in comm/tags.h
 using Time = double;  // seconds: virtual in one process, wall under MPI
 inline constexpr Time kNever = std::numeric_limits<Time>::infinity();
 
-// Until when each kind of link (comm/inproc/network.h) is taken, and for which
-// intervals later on.
+// Until when each kind of link of a worker (comm/inproc/network.h) is taken,
+// and for which intervals later on; for links of its parameter server's
+// machine, intervals only.
 struct LinkClocks {
   struct Interval {
     int64_t kind = 0;
     Time from = 0, until = 0;
   };
-  std::array<Time, 10> taken_until{};
-  // The last of them are those of the worker's parameter server, if that has
-  // links of its own.
-  static constexpr size_t kOfServer = 2;
+  std::array<Time, 8> taken_until{};
   std::vector<Interval> taken_later;
 };
 
@@ -230,8 +228,8 @@ class Endpoint {
   virtual Task serve(std::string name, std::function<void(Endpoint&)> body) {
     return start(std::move(name), std::move(body));
   }
-  // serve() with the endpoint of parameter server rank(), of which this worker
-  // holds the memory.
+  // Like serve(), but `body` gets the endpoint of this worker's parameter
+  // server, server_rank(rank()). The server's memory is this worker's.
   virtual Task serve_apart(std::string name,
                            std::function<void(Endpoint&)> body) {
     return serve(std::move(name), std::move(body));

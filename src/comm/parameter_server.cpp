@@ -130,17 +130,16 @@ void all_reduce_apart(Endpoint& endpoint,
                       Tag tag,
                       Traffic kind) {
   const int server = endpoint.server_rank(group.members[0]);
-  Scratch<float> sums;  // of zeros
   Task serving;
   if (group.position == 0) {
-    sums.grow(std::ssize(values), values.data());
     std::vector<int> members{server};
     members.insert(members.end(), group.members.begin(), group.members.end());
     serving = endpoint.serve_apart(
         "parameter server",
-        [=, all = Group{Ranks(std::move(members)), 0},
-         here = std::span(sums.data(), values.size())](Endpoint& own) {
-          Server(own, all, here, wire, tag, kind).run();
+        [=, all = Group{Ranks(std::move(members)), 0}](Endpoint& own) {
+          Scratch<float> sums;  // of zeros
+          sums.grow(std::ssize(values), values.data());
+          Server(own, all, {sums.data(), values.size()}, wire, tag, kind).run();
         });
   }
   exchange_with(endpoint, {Ranks({server}), -1}, values, wire, tag, kind);

@@ -12,6 +12,10 @@
 namespace syncopate {
 namespace {
 
+// A sum of step times that meets an episode's beginning or end may be a little
+// below it, by this share.
+constexpr double kRounding = 1e-9;
+
 // "30ms", "0.5s" and, where allowed, "200steps".
 struct Duration {
   double value = 0;
@@ -229,13 +233,6 @@ const std::vector<int>& Episodes::drawn(size_t index,
   return ranks;
 }
 
-namespace {
-
-// Sums of step times that meet an episode's end may be a little below it.
-constexpr double kRounding_s = 1e-9;
-
-}  // namespace
-
 bool Episodes::concerns(size_t index, int64_t repetition, int rank) const {
   const Episode& episode = episodes_[index];
   if (episode.is_of_all) return true;
@@ -273,8 +270,9 @@ Episodes::Effect Episodes::at(Episode::Kind kind,
   for (size_t i = 0; i < episodes_.size(); ++i) {
     const Episode& episode = episodes_[i];
     if (episode.kind != kind) continue;
-    const double now =
-        episode.is_in_steps ? static_cast<double>(step) : now_s + kRounding_s;
+    const double now = episode.is_in_steps
+                           ? static_cast<double>(step)
+                           : now_s + kRounding * std::max(1.0, now_s);
     if (!is_under_way(i, rank, now)) continue;
     effect.added_s += episode.added_s;
     effect.times *= episode.times;

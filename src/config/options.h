@@ -113,9 +113,9 @@ struct ComputeOptions {
   double spread = 0.05;  // standard deviation of a step, relative to its mean
   std::string trace;     // CSV of seconds per step (train/step_durations.h)
 };
-// Bandwidths are megabits a second, 0: no limit.
 CHOICE(ServerPlace, "on_workers apart", {kOnWorkers, kApart});
 
+// Bandwidths are megabits a second, 0: no limit.
 struct NetworkOptions {
   std::vector<double> latency_us;  // by worker; empty: 0; one value: all
   std::vector<double> mbit_s;      // by worker; empty: 0; one value: all

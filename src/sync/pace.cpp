@@ -137,26 +137,35 @@ class Line {
 
 }  // namespace
 
+namespace {
+
+template <typename Start>
+Task start_at(Endpoint& endpoint, Time at, const Start& start) {
+  const Time here = endpoint.now();
+  endpoint.set_clock(at);
+  Task task = start();
+  endpoint.set_clock(here);
+  return task;
+}
+
+}  // namespace
+
 Task start_service(Endpoint& endpoint,
                    const Segment& segment,
                    std::string name,
                    std::function<void(Endpoint&)> body) {
-  const Time here = endpoint.now();
-  endpoint.set_clock(segment.earliest);
-  Task service = endpoint.serve(std::move(name), std::move(body));
-  endpoint.set_clock(here);
-  return service;
+  return start_at(endpoint, segment.earliest, [&] {
+    return endpoint.serve(std::move(name), std::move(body));
+  });
 }
 
 Task start_server(Endpoint& endpoint,
                   const Segment& segment,
                   std::string name,
                   std::function<void(Endpoint&)> body) {
-  const Time here = endpoint.now();
-  endpoint.set_clock(segment.earliest);
-  Task server = endpoint.serve_apart(std::move(name), std::move(body));
-  endpoint.set_clock(here);
-  return server;
+  return start_at(endpoint, segment.earliest, [&] {
+    return endpoint.serve_apart(std::move(name), std::move(body));
+  });
 }
 
 Tickets::Tickets(Endpoint& endpoint, int64_t bound)

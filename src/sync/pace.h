@@ -145,12 +145,12 @@ class Tickets final : public Pace {
   Task service_;              // rank 0
 };
 
-// Starts a service at segment.earliest, whatever this worker's clock says; the
-// second, that of a parameter server (Endpoint::server_rank).
+// Starts a service at segment.earliest, whatever this worker's clock says.
 Task start_service(Endpoint& endpoint,
                    const Segment& segment,
                    std::string name,
                    std::function<void(Endpoint&)> body);
+// The same for a parameter server (Endpoint::serve_apart).
 Task start_server(Endpoint& endpoint,
                   const Segment& segment,
                   std::string name,

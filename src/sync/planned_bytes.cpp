@@ -45,8 +45,10 @@ bool TrafficPlan::has_tables() const {
 
 std::optional<double> planned_bytes(const SchemeRequest& request,
                                     int64_t buffer_elems) {
-  if (request.workers == 1) return 0;
   const SchemeInfo& info = scheme_info(request.sync.scheme);
+  const bool has_shards = info.has_servers && info.planned_bytes != nullptr;
+  if (request.workers == 1 && !(has_shards && request.has_servers_apart))
+    return 0;
   if (info.planned_bytes == nullptr) return std::nullopt;
   return info.planned_bytes(TrafficPlan(request, buffer_elems));
 }

@@ -169,7 +169,9 @@ class HostReducer final : public Reducer {
   // Whether this worker's part is now on its way into a sum on the GPU, which
   // all members find the same.
   bool brings_to_shared(const RangeSum& sum) {
-    if (parts_.shared_sums == nullptr ||
+    const bool is_apart = algorithm_ == CollectiveAlgorithm::kParameterServer &&
+                          parts_.endpoint.has_servers_apart();
+    if (parts_.shared_sums == nullptr || is_apart ||
         !SharedSums::forms(algorithm_, group_.size()))
       return false;
     parts_.shared_sums->enter(parts_.context, group_, sum.tag,

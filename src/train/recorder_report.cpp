@@ -14,7 +14,9 @@
 namespace syncopate {
 namespace {
 
-constexpr size_t kTerminalColumns = 100;  // that a line should fit
+// "1234/5678": with more digits, the range of workers' steps does not fit into
+// a line of 100 columns.
+constexpr size_t kWidestBesideRange = 9;
 
 // A loss or metric, short also for a run that diverges.
 std::string figure(double value) {
@@ -157,7 +159,7 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
   const double samples = figures[kSamples];
   const SpeedLog::Speed speed = speed_.end_row(at.step, row.time_s, samples);
   std::string by_worker;
-  if (is_free_running_) {
+  if (is_free_running_ && step_text(at).size() <= kWidestBesideRange) {
     double least = row.mine.back(), most = least;  // kStepsDone
     for (const std::vector<double>& other : row.others) {
       least = std::min(least, other.back());
@@ -170,15 +172,11 @@ void Recorder::log_row(const OpenRow& row, const std::vector<double>& total) {
     metric =
         fmt::format(" | {} {}", metrics_[1].name, figure(total[1] / samples));
   const double busy_s = figures[kCompute] + figures[kExposed];
-  const std::string rest =
-      fmt::format(" | loss {}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
-                  figure(total[0] / samples), metric, speed.samples_per_s,
-                  busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0,
-                  human_seconds(speed.left_s));
-  const std::string step = "step " + step_text(at);
-  const bool has_room =
-      step.size() + by_worker.size() + rest.size() <= kTerminalColumns;
-  session_.log().line("{}{}{}", step, has_room ? by_worker : "", rest);
+  session_.log().line(
+      "step {}{} | loss {}{} | {:.0f} samples/s | exposed {:.0f}% | ETA {}",
+      step_text(at), by_worker, figure(total[0] / samples), metric,
+      speed.samples_per_s, busy_s > 0 ? 100 * figures[kExposed] / busy_s : 0.0,
+      human_seconds(speed.left_s));
 }
 
 // "  50/1404", as wide for every step of a run.

@@ -450,13 +450,8 @@ void WorkerStep::visit_clock(StateVisitor& visitor) {
   visit_number(visitor, Owner::kWorker, "virtual_s", virtual_s);
   if (!is_virtual_) ended_at_ = 0;
   LinkClocks links = endpoint_.link_clocks();
-  const std::span<double> taken_until = links.taken_until;
-  const size_t num_own = taken_until.size() - LinkClocks::kOfServer;
   visitor.visit(Owner::kWorker, "links/taken_until_s",
-                taken_until.first(num_own));
-  if (endpoint_.has_servers_apart())
-    visitor.visit(Owner::kWorker, "links/server_taken_until_s",
-                  taken_until.subspan(num_own));
+                std::span<double>(links.taken_until));
   auto num_later = std::ssize(links.taken_later);
   visit_number(visitor, Owner::kWorker, "links/num_taken_later", num_later);
   links.taken_later.resize(static_cast<size_t>(num_later));

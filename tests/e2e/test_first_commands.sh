@@ -297,6 +297,17 @@ expect_code 0 "$SYNCOPATE" train many.ini --run.workers=3 --sync.scheme=esync --
   --compute.speed=1,2,4 --compute.step_s=10000
 (($(grep -cE '^step .*/12000 ' out) >= 2)) || fail "many steps: no lines"
 ! grep -E '^step .{96}' out || fail "many steps: longer than 100 columns"
+# Rounds that the run does not reach, unless gradients are averaged before.
+rounds=(many.ini --run.workers=2 --run.threads=1 --sync.scheme=local_sgd --local_sgd.steps=9
+  --run.steps=8 --eval.every=0)
+expect_code 0 "$SYNCOPATE" train "${rounds[@]}" --run.name=rounds
+says "note      local_sgd communicates every 9 steps, but this run has 8: workers never" out
+expect_code 0 "$SYNCOPATE" train "${rounds[@]}" --run.name=started --local_sgd.start='2 steps'
+! grep -q '^note .*never' out || fail "$(grep '^note' out)"
+expect_code 0 "$SYNCOPATE" validate "${rounds[@]}"
+says "per worker and step, in rounds of 9 steps" out
+expect_code 65 "$SYNCOPATE" train runs/rounds
+says "runs/rounds: is the folder of a run: its input is runs/rounds/input.ini" err
 sed -e 's/^kind = synthetic_images/kind = idx\npath = nowhere/' \
   -e '/samples =/d;/^classes/d;/^height/d;/^width/d' tiny.ini >absent.ini
 expect_code 66 "$SYNCOPATE" train absent.ini

@@ -71,6 +71,16 @@ expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=unscaled.h5 \
   --checkpoint=runs/own --output=unscaled.csv
 grep -q "warning: .*floats are used as they are" out err || fail "$(cat out err)"
 
+echo "compressed by a filter that is refused"
+python - <<'PY'
+import h5py
+with h5py.File("only.h5") as old, h5py.File("lzf.h5", "w") as f:
+    f.create_dataset("test/images", data=0 * old["test/images"][:], compression="lzf")
+PY
+expect_code 65 "$SYNCOPATE" predict runs/own/input.ini --data.path=lzf.h5 \
+  --checkpoint=runs/own --output=lzf.csv
+grep -q 'rewrite it uncompressed or with gzip' err || fail "$(cat err)"
+
 echo "the names of classes are those that the model was trained on"
 python - <<'PY'
 import shutil

@@ -62,6 +62,8 @@ grep -q "workers   4 before, 2 now: step 12 of 4 workers is step 24 of 2" \
     numpy.pi * (27 - 12) / (48 - 12)))) - 1) < 1e-6)') == True ]] ||
   fail "the rate is another: $(look cut 'r["train/lr"][()]')"
 [[ -f runs/cut/results-1.h5 ]] || fail "the rows of 4 workers were not kept"
+grep -q "results.h5: has rows of 4 workers, and the run goes on with 2; kept as results-1.h5" \
+  runs/cut/log.txt || fail "the kept rows are not said: $(grep kept runs/cut/log.txt)"
 [[ $(look cut 'r["comm/compute_s"].shape[1]') == 2 ]] ||
   fail "columns are not 2 workers wide"
 

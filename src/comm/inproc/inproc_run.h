@@ -64,7 +64,7 @@ class InprocRun {
   int size() const { return static_cast<int>(traffic_.size()); }
   int server_rank(int index) const { return network_.server_rank(index); }
   Scheduler& scheduler() { return scheduler_; }
-  // A parameter server's counts as that of its worker.
+  // Server i has rank N + i, and its messages count as those of worker i.
   TrafficCounters& traffic(int rank) { return traffic_[rank % size()]; }
   Network& network() { return network_; }
   InprocSums& sums() { return sums_; }

@@ -240,7 +240,10 @@ LinkClocks Network::clocks(int rank) const {
   LinkClocks clocks;
   for (int kind = 0; kind < kNumKinds; ++kind) {
     const Link& link = links_[link_of(static_cast<Kind>(kind), rank)];
-    clocks.taken_until[kind] = link.free;
+    if (kind < kNumOfWorkers)
+      clocks.taken_until[kind] = link.free;
+    else if (link.free > 0)
+      clocks.taken_later.push_back({kind, 0, link.free});
     for (const auto& [from, until] : link.later)
       clocks.taken_later.push_back({kind, from, until});
   }
@@ -251,7 +254,7 @@ void Network::set_clocks(int rank, const LinkClocks& clocks) {
   is_at_boundary_ = true;
   for (int kind = 0; kind < kNumKinds; ++kind) {
     Link& link = links_[link_of(static_cast<Kind>(kind), rank)];
-    link.free = clocks.taken_until[kind];
+    link.free = kind < kNumOfWorkers ? clocks.taken_until[kind] : 0;
     link.later.clear();
     for (const auto& [of_kind, from, until] : clocks.taken_later)
       if (of_kind == kind) link.later.push_back({from, until});

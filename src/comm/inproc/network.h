@@ -105,8 +105,6 @@ class Network {
   void set_clocks(int rank, const LinkClocks& clocks);
 
  private:
-  static constexpr int kNumKinds =
-      std::tuple_size_v<decltype(LinkClocks::taken_until)>;
   enum Kind : uint8_t {
     kFromDevice,
     kOut,
@@ -116,9 +114,12 @@ class Network {
     kInsideIn,
     kIn,
     kToDevice,
-    kServerOut,
+    kServerOut,  // of parameter servers
     kServerIn,
   };
+  static constexpr int kNumKinds = kServerIn + 1, kNumOfWorkers = kServerOut;
+  static_assert(kNumOfWorkers ==
+                std::tuple_size_v<decltype(LinkClocks::taken_until)>);
   struct Interval {
     Time from = 0, until = 0;
   };
@@ -134,6 +135,7 @@ class Network {
     std::vector<Interval>::const_iterator after(Time time) const;
   };
 
+  // Server i has rank N + i, and link i of a kind.
   bool is_server(int rank) const { return rank >= workers_; }
   int link_of(Kind kind, int rank) const;
   Kind kind_of(int link) const { return static_cast<Kind>(link / workers_); }

@@ -53,6 +53,12 @@ TEST(Episodes, EndsWhereASumOfTimesDoes) {
   EXPECT_EQ(times(0.1 + 0.2), 2);
   EXPECT_EQ(times(0.89), 2);
   EXPECT_EQ(times(0.29), 1);
+
+  const Episodes late({"0:compute:x2:from=7000s:until=7000.1s"}, 1, 1);
+  double begin = 0;
+  for (int step = 0; step < 10'000; ++step) begin += 0.7;
+  ASSERT_LT(begin, 7000 - 1e-9);
+  EXPECT_EQ(late.at(Episode::Kind::kCompute, 0, begin, 0).times, 2);
 }
 
 TEST(Episodes, CountsTheWorkersOwnSteps) {

@@ -23,12 +23,18 @@ ToyRun run_of(const std::string& scheme) {
   return run;
 }
 
-std::optional<double> planned_for(const ToyRun& run, int workers) {
+std::optional<double> planned_for(const ToyRun& run,
+                                  int workers,
+                                  bool has_servers_apart = false) {
   const test::ToyModel model = test::model_of(run);
   const int64_t buffers = run.shapes.empty() ? run.num_buffers : 0;
-  return planned_bytes(
-      {run.sync, run.optimizer, model.parameters(), workers, run.steps},
-      buffers);
+  return planned_bytes({.sync = run.sync,
+                        .optimizer = run.optimizer,
+                        .parameters = model.parameters(),
+                        .workers = workers,
+                        .total_steps = run.steps,
+                        .has_servers_apart = has_servers_apart},
+                       buffers);
 }
 
 double mean_sent(const test::ToyResult& result, const ToyRun& run) {
@@ -49,6 +55,25 @@ TEST(PlannedBytes, AreThoseThatAreCounted) {
       // elements: a difference of some elements per message.
       EXPECT_NEAR(*planned, mean_sent(result, run), 0.02 * *planned + 40)
           << info.keyword << ", " << workers << " workers";
+    }
+}
+
+// All values travel to servers on machines of their own and back, also those of
+// a single worker, which has none in a collective.
+TEST(PlannedBytes, CountServersApart) {
+  NetworkCost cost;
+  cost.has_servers_apart = true;
+  for (const char* scheme : {"asp", "ssp", "bsp", "local_sgd", "ds_sync"})
+    for (const int workers : {1, 2, 4, 9}) {
+      ToyRun run = run_of(scheme);
+      run.sync.collective = CollectiveAlgorithm::kParameterServer;
+      const double planned = planned_for(run, workers, true).value();
+      const auto result = test::train_toy(workers, run, cost);
+      EXPECT_NEAR(planned, mean_sent(result, run), 0.02 * planned + 40)
+          << scheme << ", " << workers << " workers";
+      if (run.sync.scheme == "asp") {
+        EXPECT_GT(planned, 0) << workers << " workers";
+      }
     }
 }
 

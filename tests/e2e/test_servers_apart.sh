@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Parameter servers on machines of their own (network.servers = apart): a run that
+# was cut is the one that was not, in its own world and in the other; simulations
+# take as long, and `validate` knows the bytes.
+# shellcheck source=tests/e2e/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cat >>tiny.ini <<'INI'
+[compute]
+step_s = 0.01
+law = gamma
+spread = 0.3
+[network]
+mbit_s = 20, 20, 4
+latency_us = 200
+servers = apart
+server_mbit_s = 15
+INI
+seconds() { sed -n 's/.*the whole run took \([0-9.]*\) s of virtual time.*/\1/p' out; }
+
+while read -r name words; do
+  read -ra keys <<<"$words"
+  train_three 0 process "$name" "${keys[@]}"
+  took=$(seconds)
+  train_three 0 process "$name-cut" "${keys[@]}" --run.stop_at=7
+  train_three 0 process "$name-cut" "${keys[@]}"
+  resumed "$name-cut" 7
+  python "$here/compare_runs.py" --virtual "runs/$name" "runs/$name-cut" ||
+    fail "$name-cut differs"
+  expect_code 0 "$SYNCOPATE" simulate tiny.ini --run.workers=3 "${keys[@]}"
+  awk -v took="$took" '/^time/ { exit !($2 - took < 0.06 && took - $2 < 0.06) }' out ||
+    fail "$name took $took s; simulated: $(grep ^time out)"
+done <<'RUNS'
+asp --sync.scheme=asp
+asp-bf16 --sync.scheme=asp --asp.servers=1 --asp.pull=before_step --sync.wire=bf16
+ssp --sync.scheme=ssp --ssp.bound=1 --asp.servers=2
+esync --sync.scheme=esync --sync.collective=parameter_server
+bsp --sync.scheme=bsp --sync.collective=parameter_server
+bsp-bf16 --sync.scheme=bsp --sync.collective=parameter_server --sync.wire=bf16
+RUNS
+
+echo "from one world to the other"
+keys=(--sync.scheme=bsp --sync.collective=parameter_server)
+for worlds in "process ranks" "ranks process"; do
+  read -r first second <<<"$worlds"
+  train_three 0 "$first" "$first-first" "${keys[@]}" --run.stop_at=7
+  train_three 0 "$second" "$first-first" "${keys[@]}"
+  resumed "$first-first" 7
+  python "$here/compare_runs.py" --replica-only runs/bsp "runs/$first-first" ||
+    fail "$worlds: another model"
+done
+
+echo "bytes"
+for words in "asp asp" "asp ranks" "bsp bsp"; do
+  read -r scheme run <<<"$words"
+  launch=() workers=(--run.workers=3)
+  if [[ $run == ranks ]]; then
+    read -ra launch <<<"$(ranks 3)"
+    workers=()
+  fi
+  expect_code 0 "${launch[@]}" "$SYNCOPATE" validate tiny.ini "${workers[@]}" \
+    --sync.scheme="$scheme" $([[ $scheme != bsp ]] || echo --sync.collective=parameter_server)
+  sed -n 's/^sent  *[a-z]*, \(.*\) per worker.*/\1/p' out >>sent
+done
+# Twice the model, or two thirds of that where the servers are on the ranks.
+[[ $(paste -sd/ sent) == "621.22 kB/414.14 kB/621.22 kB" ]] || fail "sent: $(cat sent)"
+
+echo "what has no server"
+expect_code 0 "$SYNCOPATE" simulate tiny.ini --run.workers=3 --sync.scheme=choco
+grep -q '^unused *network.servers: choco has no server here' out || fail "$(cat out)"
+expect_code 0 "$SYNCOPATE" simulate tiny.ini --run.workers=3 --sync.scheme=asp
+! grep -q '^unused' out || fail "$(grep unused out)"
+expect_code 65 "$SYNCOPATE" validate tiny.ini --run.workers=3 --network.servers=on_workers
+grep -q 'network.server_mbit_s: is used by network.servers = apart' err || fail "$(cat err)"
+finish
