@@ -50,17 +50,14 @@ for worlds in "process ranks" "ranks process"; do
 done
 
 echo "bytes"
-for words in "asp asp" "asp ranks" "bsp bsp"; do
-  read -r scheme run <<<"$words"
-  launch=() workers=(--run.workers=3)
-  if [[ $run == ranks ]]; then
-    read -ra launch <<<"$(ranks 3)"
-    workers=()
-  fi
-  expect_code 0 "${launch[@]}" "$SYNCOPATE" validate tiny.ini "${workers[@]}" \
-    --sync.scheme="$scheme" $([[ $scheme != bsp ]] || echo --sync.collective=parameter_server)
+read -ra launch <<<"$(ranks 3)"
+sent() { # sent COMMAND...: as validate says
+  expect_code 0 "$@"
   sed -n 's/^sent  *[a-z]*, \(.*\) per worker.*/\1/p' out >>sent
-done
+}
+sent "$SYNCOPATE" validate tiny.ini --run.workers=3 --sync.scheme=asp
+sent "${launch[@]}" "$SYNCOPATE" validate tiny.ini --sync.scheme=asp
+sent "$SYNCOPATE" validate tiny.ini --run.workers=3 "${keys[@]}"
 # Twice the model, or two thirds of that where the servers are on the ranks.
 [[ $(paste -sd/ sent) == "621.22 kB/414.14 kB/621.22 kB" ]] || fail "sent: $(cat sent)"
 
