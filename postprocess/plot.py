@@ -15,6 +15,7 @@
         histogram sync/staleness as a map of colours
 """
 import csv
+import re
 import sys
 
 import packages  # noqa: F401, says which package is missing
@@ -32,9 +33,16 @@ from styles import PICTURES, check_ending, legend_above, marked, \
 
 
 def is_histogram(run, name):
-    """Whether a row of the column counts pushes by the values 0, 1, ..., the
-    last one for all that are larger."""
+    """Whether a row of the column counts pushes by the values 0, 1, ..., or by
+    as many together as bin_width() says, the last one for all that are
+    larger."""
     return run.units.get(name) == "pushes"
+
+
+def bin_width(run, name):
+    found = re.search(r"(\d+) values to a column",
+                      run.descriptions.get(name, ""))
+    return int(found[1]) if found else 1
 
 
 def mean_of_rows(y):
@@ -44,18 +52,23 @@ def mean_of_rows(y):
         return np.where(known, y, 0).sum(axis=1) / known.sum(axis=1)
 
 
-def mean_of_histograms(counts):
-    """The mean of the values that each row counts; NaN for rows of none."""
+def mean_of_histograms(counts, width):
+    """The mean of the values that each row counts, of those in a bin its
+    middle; NaN for rows of none."""
+    values = width * np.arange(counts.shape[1]) + (width - 1) / 2
     with np.errstate(invalid="ignore"):
-        return counts @ np.arange(counts.shape[1]) / counts.sum(axis=1)
+        return counts @ values / counts.sum(axis=1)
 
 
 def parts_of(run, name, y):
     """{label: values} of a run that is alone: those of each worker, or how many
     pushes had each value that there was."""
     if is_histogram(run, name):
-        return {f"{name.partition('/')[2]} {value}": y[:, value]
-                for value in range(y.shape[1]) if np.nansum(y[:, value]) > 0}
+        width, what = bin_width(run, name), name.partition("/")[2]
+        return {f"{what} {width * part}" + (
+                    f" to {width * part + width - 1}" if width > 1 else ""):
+                y[:, part] for part in range(y.shape[1])
+                if np.nansum(y[:, part]) > 0}
     return {f"worker {part}": y[:, part] for part in range(y.shape[1])}
 
 
@@ -81,10 +94,11 @@ def column_lines(runs, table, column, axis):
         if parts and (y.shape[1] <= 32 or is_histogram(run, name)):
             lines += [(label, None, x, part) for label, part in parts.items()]
         else:
-            mean = mean_of_histograms if is_histogram(run, name) \
-                else mean_of_rows
-            lines.append((run.label, scheme_of([run]), x,
-                          mean(y) if y.ndim == 2 else y))
+            if is_histogram(run, name):
+                y = mean_of_histograms(y, bin_width(run, name))
+            elif y.ndim == 2:
+                y = mean_of_rows(y)
+            lines.append((run.label, scheme_of([run]), x, y))
     if not lines:
         known = sorted(f"{group}/{name}" for group, columns in
                        runs[0].tables.items() for name in columns)
@@ -93,15 +107,16 @@ def column_lines(runs, table, column, axis):
     return lines
 
 
-def draw_histogram(figure, panel, x, counts):
-    """A row's counts as a column of colours, from the row before to its own x;
-    white where there are none."""
+def draw_histogram(figure, panel, x, counts, width):
+    """A row's counts, in bins of so many values, as a column of colours, from
+    the row before to its own x; white where there are none."""
     known = np.isfinite(x)
     x, counts = x[known], counts[known]
     used = np.flatnonzero(np.nansum(counts, axis=0) > 0).max(initial=0) + 1
     cells = np.ma.masked_less_equal(np.nan_to_num(counts[:, :used].T), 0)
     mesh = panel.pcolormesh(
-        np.concatenate([[0.0], x]), np.arange(used + 1) - 0.5, cells,
+        np.concatenate([[0.0], x]), width * np.arange(used + 1) - 0.5,
+        cells,
         cmap="viridis_r", vmin=0, rasterized=True)
     panel.yaxis.get_major_locator().set_params(integer=True)
     figure.colorbar(mesh, ax=panel, label="pushes in each row")
@@ -119,7 +134,8 @@ def draw_column(plt, runs, name, axis, path):
         if len(runs) > 1:
             remarks.append("mean over pushes")
         elif np.nansum(counts[:, -1]) > 0:
-            remarks.append(f"{counts.shape[1] - 1}: that many or more")
+            last = bin_width(one, name) * (counts.shape[1] - 1)
+            remarks.append(f"{last}: that many or more")
     elif len(runs) > 1 and one.column(table, column).ndim == 2:
         remarks.append("mean over workers")
     if table == "comm":
@@ -128,7 +144,8 @@ def draw_column(plt, runs, name, axis, path):
                      (f" ({'; '.join(remarks)})" if remarks else ""))
     panel.set_xlabel(AXES[axis])
     if len(runs) == 1 and is_histogram(one, name):
-        draw_histogram(figure, panel, lines[0][2], one.column(table, column))
+        draw_histogram(figure, panel, lines[0][2], counts,
+                       bin_width(one, name))
         save(figure, path)
         return
     looks = styles_of([scheme for _, scheme, *_ in lines])

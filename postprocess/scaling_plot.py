@@ -25,8 +25,8 @@ from exit_codes import BAD_INPUT
 from groups import common_limit
 from run_reader import open_simulation
 from script import Parser, RunError, run_main, whole_file
-from styles import MARGIN, PICTURES, check_ending, label_log_axis, plain, \
-    prepare, save, styles_of, width_in
+from styles import PICTURES, check_ending, fitted_legend, label_log_axis, \
+    plain, prepare, save, styles_of
 
 # Keys that do not change what a simulation is of, but for the seed,
 NEUTRAL = ("run.name", "run.directory", "run.seed", "run.threads",
@@ -237,16 +237,10 @@ def draw(runs, keys, path):
     set_scale(panels[0][0].yaxis, throughputs)
     panels[0][0].set_ylabel("predicted throughput\n(samples/s)")
     panels[1][0].set_ylabel("time spent computing\n(%)")
-    for columns in range(3 if len(keys) == 1 else min(5, len(names)), 0, -1):
-        legend = figure.legend(
-            [lines[name] for name in names if name in lines],
-            [plain(name) for name in names if name in lines],
-            loc="upper center", ncol=columns, frameon=False,
-            columnspacing=1.4, borderaxespad=0.2)
-        if columns == 1 or width_in(figure, legend) <= width - MARGIN:
-            break
-        legend.remove()
-    names_height = 0.19 * -(-len(names) // columns) + 0.1
+    names = [name for name in names if name in lines]
+    names_height = fitted_legend(
+        figure, [lines[name] for name in names], list(map(plain, names)),
+        most=3 if len(keys) == 1 else 5, columnspacing=1.4) + 0.1
     height = 4.2 + names_height
     figure.set_figheight(height)
     figure.subplots_adjust(left=0.88 / width, right=1 - 0.12 / width,

@@ -158,11 +158,23 @@ def plain(label):
     return " " * label.startswith("_") + label.replace("$", r"\$")
 
 
-def legend_above(figure, labels, styles, most, band=None, mark=None):
+def fitted_legend(figure, lines, labels, most, **options):
     """A legend at the top of a figure with at most so many columns, fewer if
-    it would be wider than the figure; `band` says what bands are, if there are
-    any. `mark` is one more entry, (style, label). Returns its height in
-    inches."""
+    it would be wider than the figure. Returns its height in inches."""
+    for columns in range(min(most, len(labels)), 0, -1):
+        legend = figure.legend(lines, labels, loc="upper center", ncol=columns,
+                               frameon=False, borderaxespad=0.2, **options)
+        if columns == 1 or \
+                width_in(figure, legend) <= figure.get_figwidth() - MARGIN:
+            break
+        legend.remove()
+    renderer = figure.canvas.get_renderer()
+    return legend.get_window_extent(renderer).height / figure.dpi
+
+
+def legend_above(figure, labels, styles, most, band=None, mark=None):
+    """A fitted legend of lines; `band` says what bands are, if there are any.
+    `mark` is one more entry, (style, label). Returns its height in inches."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
     lines = [Line2D([], [], **style) for style in styles]
@@ -173,12 +185,4 @@ def legend_above(figure, labels, styles, most, band=None, mark=None):
     if mark:
         lines.append(Line2D([], [], **mark[0]))
         labels = [*labels, mark[1]]
-    for columns in range(min(most, len(labels)), 0, -1):
-        legend = figure.legend(lines, labels, loc="upper center", ncol=columns,
-                               frameon=False, borderaxespad=0.2)
-        if columns == 1 or \
-                width_in(figure, legend) <= figure.get_figwidth() - MARGIN:
-            break
-        legend.remove()
-    renderer = figure.canvas.get_renderer()
-    return legend.get_window_extent(renderer).height / figure.dpi
+    return fitted_legend(figure, lines, labels, most)

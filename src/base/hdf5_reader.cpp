@@ -15,10 +15,11 @@ constexpr int kMaxLinks = 1 << 20;  // per file; more indicate a cycle
 void read_check(bool ok, const std::string& path, const std::string& what) {
   if (ok) return;
   const Hdf5Cause cause = last_hdf5_cause();
-  const bool is_filtered = cause.text.find("filter") != std::string::npos;
+  const bool needs_plugin =
+      cause.text.find("filter plugins") != std::string::npos;
   fail(cause.error_number ? ExitCode::kIoError : ExitCode::kBadInput,
        "{}: {}: {}{}", path, what, cause.text,
-       is_filtered ? ": rewrite it uncompressed or with gzip" : "");
+       needs_plugin ? ": rewrite it uncompressed or with gzip" : "");
 }
 
 ElementType classify(hid_t type) {

@@ -342,7 +342,9 @@ ParsedInput parse_input(const std::string& path,
   ParsedInput input;
   input.path = path;
   input.overrides = overrides;
-  if (const fs::path own = fs::path(path) / "input.ini"; fs::exists(own))
+  std::error_code ignored;  // read_file() says what is wrong with the path
+  if (const fs::path own = fs::path(path) / "input.ini";
+      fs::exists(own, ignored))
     fail(ExitCode::kBadInput, "{}: is the folder of a run: its input is {}",
          path, own.string());
   const std::string text = read_file(path, kLargestInput);

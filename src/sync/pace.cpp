@@ -135,10 +135,6 @@ class Line {
   int64_t num_places_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 template <typename Start>
 Task start_at(Endpoint& endpoint, Time at, const Start& start) {
   const Time here = endpoint.now();

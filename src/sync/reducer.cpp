@@ -169,6 +169,8 @@ class HostReducer final : public Reducer {
   // Whether this worker's part is now on its way into a sum on the GPU, which
   // all members find the same.
   bool brings_to_shared(const RangeSum& sum) {
+    // A server on a machine of its own also receives the first member's values
+    // as the wire rounds them.
     const bool is_apart = algorithm_ == CollectiveAlgorithm::kParameterServer &&
                           parts_.endpoint.has_servers_apart();
     if (parts_.shared_sums == nullptr || is_apart ||

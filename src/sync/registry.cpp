@@ -54,9 +54,8 @@ bool any_scheme(const SyncOptions& sync, bool (*is_so)(const SchemeInfo&)) {
 bool uses_servers(const SyncOptions& sync) {
   return any_scheme(sync, [](const auto& info) { return info.has_servers; }) ||
          (sync.collective == CollectiveAlgorithm::kParameterServer &&
-          any_scheme(sync, [](const auto& info) {
-            return info.reduces_ranges || info.sums_in_groups;
-          }));
+          any_scheme(sync,
+                     [](const auto& info) { return info.reduces_ranges; }));
 }
 
 int64_t steps_of_round(const SyncOptions& sync) {

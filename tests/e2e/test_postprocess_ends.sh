@@ -262,6 +262,16 @@ expect "their mean" 0 'pushes1,20.0,1.5.*pushes1,30.0,1.0.*pushes2,10.0,1.5' \
 expect "a map of one run" 0 '^$' post plot pushes1 --column sync/staleness -o one.svg
 expect "what it shows" 0 'pushes in each row.*(updates)' \
   bash -c "grep -o 'pushes in each row' one.svg; grep -o '(updates[^<]*' one.svg"
+# Among more than 256 workers a bin has several values: here 2, with means 3.5 and 2.5.
+mkdir -p wide && cp pushes1/results.h5 wide
+"$python" -c 'import h5py
+with h5py.File("wide/results.h5", "a") as file:
+    file["sync/staleness"].attrs["description"] = "pushes by how many, 2 values to a column"'
+expect "bins of two values" 0 '^staleness 2 to 3 staleness 6 to 7 $' \
+  bash -c "'$python' '${POSTPROCESS:-$source_dir/postprocess}/plot.py' wide --column sync/staleness \
+    --data-only -o wide.csv && sed 1d wide.csv | cut -d, -f1 | sort -u | tr '\n' ' '"
+expect "means of bins" 0 '^$' post plot wide pushes1 --column sync/staleness --data-only -o wide.csv
+expect "the mean of bins" 0 'wide,20.0,3.5.*wide,30.0,2.5.*pushes1,10.0,1.5' cat wide.csv
 expect "a map has no legend of columns" 1 '^$' grep -E 'column 0|staleness 1 ' one.svg
 
 # A loss that exploded has an exponent in the table, and in the verdict.

@@ -64,8 +64,10 @@ class InprocRun {
   int size() const { return static_cast<int>(traffic_.size()); }
   int server_rank(int index) const { return network_.server_rank(index); }
   Scheduler& scheduler() { return scheduler_; }
-  // Server i has rank N + i, and its messages count as those of worker i.
-  TrafficCounters& traffic(int rank) { return traffic_[rank % size()]; }
+  // A server's messages count as those of the worker of its number.
+  TrafficCounters& traffic(int rank) {
+    return traffic_[network_.worker_of(rank)];
+  }
   Network& network() { return network_; }
   InprocSums& sums() { return sums_; }
   Time next_event(int rank);  // a worker's earliest future event

@@ -29,7 +29,7 @@ Network::Network(int workers, const NetworkCost& cost)
 }
 
 int Network::link_of(Kind kind, int rank) const {
-  return kind * workers_ + (is_shared(kind) ? host_of(rank) : rank % workers_);
+  return kind * workers_ + (is_shared(kind) ? host_of(rank) : worker_of(rank));
 }
 
 LinkCost Network::cost_of(int rank) const {
@@ -50,30 +50,35 @@ Time Network::latency_s(int from, int to) const {
 
 // A message always passes the sender's link, whose state may delay it; others
 // only where they take time, so that its arrival is known as early as possible.
+// A server has only links of its own kinds, and a worker none of these.
 Transit Network::route(int from, int to, double bytes) const {
   Transit message;
   message.from_ = from;
   message.bytes_ = bytes;
   const auto add = [&](Kind kind, int rank) {
+    if (is_of_server(kind) != is_server(rank)) return;
     const int link = link_of(kind, rank);
     if (!is_sending(link) && !links_[link].takes_time()) return;
     message.links_[message.num_hops_++] = link;
   };
-  const bool is_from_server = is_server(from), is_to_server = is_server(to);
-  if (!is_from_server) add(kFromDevice, from);
-  if (cost_.island > 0 && !is_from_server && !is_to_server &&
-      host_of(from) == host_of(to)) {
+  const bool has_server = is_server(from) || is_server(to);
+  add(kFromDevice, from);
+  if (cost_.island > 0 && !has_server && host_of(from) == host_of(to)) {
     message.latency_s_ = cost_.inside.latency_s;
     add(kInsideOut, from);
     add(kInsideIn, to);
   } else {
     message.latency_s_ = latency_s(from, to);
-    add(is_from_server ? kServerOut : kOut, from);
-    if (cost_.island > 0 && !is_from_server) add(kUp, from);
-    if (cost_.island > 0 && !is_to_server) add(kDown, to);
-    add(is_to_server ? kServerIn : kIn, to);
+    add(kOut, from);
+    add(kServerOut, from);
+    if (cost_.island > 0) {
+      add(kUp, from);
+      add(kDown, to);
+    }
+    add(kIn, to);
+    add(kServerIn, to);
   }
-  if (!is_to_server) add(kToDevice, to);
+  add(kToDevice, to);
   return message;
 }
 

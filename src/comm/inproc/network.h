@@ -56,9 +56,14 @@ class Network {
  public:
   Network(int workers, const NetworkCost& cost);
 
-  // The rank of a parameter server that has a machine of its own.
+  // The rank of a parameter server: N + i on a machine of its own, otherwise
+  // that of worker i.
   int server_rank(int index) const {
     return cost_.has_servers_apart ? workers_ + index : index;
+  }
+  // The worker of this rank, or of this server's number.
+  int worker_of(int rank) const {
+    return is_server(rank) ? rank - workers_ : rank;
   }
   // A worker's island; 0 if there are none.
   int host_of(int rank) const {
@@ -135,8 +140,8 @@ class Network {
     std::vector<Interval>::const_iterator after(Time time) const;
   };
 
-  // Server i has rank N + i, and link i of a kind.
   bool is_server(int rank) const { return rank >= workers_; }
+  static bool is_of_server(Kind kind) { return kind >= kServerOut; }
   int link_of(Kind kind, int rank) const;
   Kind kind_of(int link) const { return static_cast<Kind>(link / workers_); }
   // By the workers of an island.

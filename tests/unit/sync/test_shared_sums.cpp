@@ -27,10 +27,13 @@ std::vector<Outcome> sums(int workers,
                           Over over,
                           Wire wire,
                           CollectiveAlgorithm collective,
+                          bool has_servers_apart,
                           SharedSums* shared) {
   test::TestContext test{1};
   std::vector<Outcome> outcomes(workers);
-  make_inproc_world(workers, {1e-3, 1e6})->run([&](Endpoint& endpoint) {
+  NetworkCost cost{1e-3, 1e6};
+  cost.has_servers_apart = has_servers_apart;
+  make_inproc_world(workers, cost)->run([&](Endpoint& endpoint) {
     const int rank = endpoint.rank();
     const test::ToyModel model({kFirst + kElems + kRest}, 0);
     Replica replica(test.context, model, {});
@@ -85,16 +88,20 @@ TEST(SharedSums, AreThoseThroughHostMemory) {
               CollectiveAlgorithm::kNative}) {
           if (collective == CollectiveAlgorithm::kNative && wire != Wire::kF32)
             continue;
-          SCOPED_TRACE(std::to_string(workers) + " workers, " + name_of(wire) +
-                       ", " + name_of(collective));
-          SharedSums shared;
-          const auto on_device = sums(workers, over, wire, collective, &shared);
-          const auto through_host =
-              sums(workers, over, wire, collective, nullptr);
-          for (int rank = 0; rank < workers; ++rank)
-            expect_same(on_device[rank], through_host[rank]);
-          const bool has_waited = through_host[0].clock > 0.01;
-          EXPECT_EQ(has_waited, workers > (over == Over::kAll ? 1 : 2));
+          for (const bool is_apart : {false, true}) {
+            SCOPED_TRACE(std::to_string(workers) + " workers, " +
+                         name_of(wire) + ", " + name_of(collective) +
+                         (is_apart ? ", servers apart" : ""));
+            SharedSums shared;
+            const auto on_device =
+                sums(workers, over, wire, collective, is_apart, &shared);
+            const auto through_host =
+                sums(workers, over, wire, collective, is_apart, nullptr);
+            for (int rank = 0; rank < workers; ++rank)
+              expect_same(on_device[rank], through_host[rank]);
+            const bool has_waited = through_host[0].clock > 0.01;
+            EXPECT_EQ(has_waited, workers > (over == Over::kAll ? 1 : 2));
+          }
         }
 }
 
