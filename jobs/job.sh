@@ -134,5 +134,5 @@ no_progress() { # no_progress STEP
   echo "error: no checkpoint beyond step $1 after restart" \
     "${SLURM_RESTART_COUNT:-0}, $allowed_restarts allowed: not queued again;" \
     "give it more time (sbatch --time) or a smaller checkpoint.every, then" \
-    "submit it again"
+    "submit it again" >&2
 }

@@ -25,7 +25,8 @@
 #   tune/ final/    the runs, and their output in NAME.out
 #   jobs/           the output of the jobs of --slurm
 # With command = simulate (inputs/scaling.sweep, --local) nothing is trained: final/
-# has NAME.h5 of each simulation, and postprocess/scaling_plot.py draws scaling.png.
+# contains NAME.h5 for each simulation, and postprocess/scaling_plot.py draws
+# scaling.png.
 # Environment: SYNCOPATE, the program (build/release/syncopate, build/cpu/...);
 # PYTHON, one with h5py and matplotlib; SITE, the site file; SYNCOPATE_RUNS,
 # the folder that a leading runs/ of the sweep's directory stands for.

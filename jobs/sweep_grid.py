@@ -67,12 +67,12 @@ def neighbour_of(values, value):
 
 
 def farther(value, neighbour):
-    """As far from the value as that one is from its neighbour, in ratio."""
+    """The next value in the geometric series of neighbour and value."""
     return value * value / neighbour
 
 
 def farther_below_one(value, neighbour):
-    """The same, as text, in the ratio of x / (1 - x): near 1, of 1 - x."""
+    """The same, as text, of x / (1 - x): near 1, the series of 1 - x."""
     odds = farther(value / (1 - value), neighbour / (1 - neighbour))
     if odds < 1:
         return f"{odds / (1 + odds):.4g}"

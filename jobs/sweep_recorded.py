@@ -75,7 +75,8 @@ def take_recorded(sweep, here):
 
 
 def tell(sweep, rows, what, told):
-    """Of rows that do not count, unless their runs are in folders anyway."""
+    """Reports recorded rows that do not count and whose runs are not in a
+    folder."""
     for row in rows:
         job = job_of(sweep, "final", row["cell"], "", row["seed"])
         if outcome(sweep, job)[0] == "to do":

@@ -156,6 +156,7 @@ def earlier(sweep):
     try:
         with open(path, encoding="utf-8") as file:
             known = json.load(file)
+        known = {part: known[part] for part in ("input", "threads", "runs")}
         known["runs"] = {name: keys for name, keys in known["runs"].items()
                          if has_left(os.path.join(sweep.directory, name))}
         if known["runs"]:

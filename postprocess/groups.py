@@ -103,7 +103,7 @@ def metric_with_interval(values):
 
 def start_of(run):
     """What the run began from: none, or a checkpoint of another run, with
-    -seed* for any seed. Of a warm start the results tell it, also after a
+    -seed* for any seed. For a warm start the results record it, even after a
     resume."""
     start = str(run.provenance.get("start", ""))
     if start.startswith(WARM_START):
@@ -115,7 +115,7 @@ def start_of(run):
 
 
 def compared_keys(run):
-    """{key: value} of what decides the result of a run, but for the seed."""
+    """{key: value}: the keys, except the seed, that determine a run's result."""
     return {START: start_of(run), **{
         key: value for key, value in run.input.items()
         if key not in NEUTRAL and key != START}}

@@ -225,13 +225,13 @@ class Run:
 def parse_ini(text):
     """{"section.key": "value"} of an input, also of an echoed one."""
     values, section = {}, ""
-    for line in text.splitlines():
-        line = line.strip()
+    for line in text.removeprefix("\ufeff").split("\n"):
+        # As in config/ini.cpp.
+        line = re.sub(r"(^|[ \t])#.*", "", line.strip()).strip()
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1].strip()
-        elif "=" in line and not line.startswith(("#", ";")):
+        elif "=" in line and not line.startswith(";"):
             key, value = line.split("=", 1)
-            value = re.sub(r"(^|[ \t])#.*", "", value)  # as in config/ini.cpp
             values[f"{section}.{key.strip()}"] = value.strip()
     return values
 

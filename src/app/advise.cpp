@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/commands.h"
+#include "app/network_notes.h"
 #include "app/predict_variants.h"
 #include "base/text.h"
 #include "comm/modelled_sums.h"
@@ -111,8 +112,8 @@ const Prediction& recommended(const std::vector<Prediction>& by_speed,
   return *first;
 }
 
-// The keys to copy, and those that the input must lose because a run with these
-// would refuse them.
+// Prints the keys to copy, and the keys to remove from the input because a run
+// with these would refuse them.
 void print_variant(Log& log, const Prediction& advised) {
   log.line("advice     {}", advised.variant.text());
   if (!advised.unused.empty())
@@ -121,7 +122,7 @@ void print_variant(Log& log, const Prediction& advised) {
         join(advised.unused, ", "));
 }
 
-// The gain of another scheme is that over the fastest of `bsp`.
+// Gains are relative to the fastest variant of `bsp`.
 void print_advice(Log& log,
                   const AdviceRequest& request,
                   const std::vector<Prediction>& bsp,
@@ -163,7 +164,7 @@ void print_advice(Log& log,
                              name, gain));
 }
 
-// An advice rests on few steps.
+// A recommendation is based on a few steps only.
 void print_episodes(Log& log, const ParsedInput& input) {
   const StragglerOptions& stragglers = input.options.stragglers;
   if (!stragglers.episodes.empty() || stragglers.delay_from > 0 ||
@@ -207,7 +208,7 @@ void advise(Session& session,
             const Cluster* measured) {
   PredictionSettings settings;
   settings.steps = simulated_steps(request, engine.workers);
-  settings.may_differ = request.steps == 0;
+  settings.is_adjustable = request.steps == 0;
   Log& log = session.log();
   log.line("cluster    {} workers, {}", engine.workers,
            measured ? "measured"
@@ -217,7 +218,7 @@ void advise(Session& session,
     settings.network = measured->network;
     for (const std::string& text : measured->lines) log.line("{}", text);
   } else {
-    print_assumptions(log, engine.input);
+    print_assumptions(log, engine);
     print_episodes(log, engine.input);
   }
   print_starts(log, engine.options.sync);
@@ -279,10 +280,13 @@ ExitCode command_advise(Session& session, const CommandLine& line) {
       fail(ExitCode::kUsage,
            "advise: needs at least two workers: run.workers = N, or "
            "mpiexec -n N");
-    if (session.is_mpi())  // a scheme whose passes overlap no communication
+    if (session.size() > 1) {
+      // A scheme whose passes overlap no communication.
+      const Variant local = {"local_sgd", {"--local_sgd.steps=4"}};
       timed = build_variant(session, *engine,
-                            {"--sync.scheme=local_sgd", "--local_sgd.steps=4"},
+                            without_centre(local, *engine).overrides(),
                             EngineUse::kTrain);
+    }
   });
   std::optional<Cluster> measured;
   if (timed) measured = probe_cluster(session, *timed);

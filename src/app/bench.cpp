@@ -18,7 +18,7 @@
 namespace syncopate {
 namespace {
 
-// Steps on cores of their own deviate by a few per cent of their mean.
+// On cores without other work, step times vary by a few per cent.
 constexpr double kBusySpread = 0.5;
 
 void bench_step(Session& session, Engine& engine) {
@@ -60,7 +60,7 @@ void bench_step(Session& session, Engine& engine) {
     log.line("replica   {:.3f} MB: parameters, gradients, optimizer, buffers",
              1e-6 * static_cast<double>(engine.replica_bytes()));
     log.line("memory    {:.0f} MB at most, resident", memory_mb[0]);
-    log.line("[compute]   # of simulate and advise");
+    log.line("[compute]   # for simulate and advise");
     for (const std::string& text : measured.lines()) log.line("{}", text);
     if (measured.options.spread > kBusySpread)
       log.warning(
@@ -79,16 +79,15 @@ void check_bench(const Session& session,
   if ((kind == "step" || kind == "layers") &&
       !engine.options.sync.asp.replay.empty())
     fail(ExitCode::kBadInput,
-         "asp.replay: a bench takes other steps than were recorded, expected "
-         "none");
+         "asp.replay: bench takes different steps from those recorded; "
+         "expected none");
   if (kind == "plans" && engine.device->kind() != DeviceKind::kCuda)
-    fail(ExitCode::kBadInput,
-         "run.device: cpu: --tune measures plans of a GPU");
+    fail(ExitCode::kBadInput, "run.device: is cpu, but --tune needs a GPU");
   if (kind == "plans" && engine.workers > 1)
     fail(ExitCode::kBadInput,
          "run.workers: {}: --tune measures with one, expected 1",
          engine.workers);
-  if (kind == "layers" && !session.is_mpi() && engine.workers > 1)
+  if (kind == "layers" && session.size() == 1 && engine.workers > 1)
     fail(ExitCode::kBadInput,
          "run.workers: {} workers in one process share what is timed, expected "
          "1 (or a launcher such as mpiexec)",

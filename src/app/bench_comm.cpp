@@ -42,15 +42,6 @@ void there_and_back(Endpoint& endpoint, Bytes data) {
   if (rank == 1) send();
 }
 
-bool takes_time(const NetworkCost& cost) {
-  const auto costs = [](const LinkCost& link) {
-    return link.latency_s > 0 || link.bytes_per_s > 0;
-  };
-  return costs({cost.latency_s, cost.bytes_per_s}) || costs(cost.inside) ||
-         std::ranges::any_of(cost.by_worker, costs) || cost.message_s > 0 ||
-         cost.uplink_bytes_per_s > 0 || cost.device_bytes_per_s > 0;
-}
-
 }  // namespace
 
 CommBench comm_bench(const CommandLine& line) {
@@ -74,7 +65,8 @@ CommBench comm_bench(const CommandLine& line) {
        by.empty() ? all_names<CollectiveAlgorithm>() : by) {
     const auto named = value_named<CollectiveAlgorithm>(word);
     if (!named)
-      fail(ExitCode::kBadInput, "no collective \"{}\"; there are: {}", word,
+      fail(ExitCode::kUsage,
+           "bench: --by={}: no such collective; there are: {}", word,
            names_of(CollectiveAlgorithm{}));
     bench.collectives.push_back(*named);
   }
@@ -94,7 +86,7 @@ void run_comm_bench(Session& session,
   NetworkCost cost;
   if (session.size() == 1) {
     cost = network_cost_of(engine);
-    if (!takes_time(cost))
+    if (!cost.takes_time())
       throw AgreedError(Error(
           ExitCode::kUsage,
           "bench comm: messages take no time between workers of one process "

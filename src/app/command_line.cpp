@@ -116,7 +116,7 @@ static void check_environment() {
 }
 
 // --section.key=value goes to the parser of inputs word for word, which checks
-// keys and values; an empty value is its business too.
+// keys and values and also handles empty values.
 static std::pair<std::string, std::string> as_override(
     const std::string& word) {
   const std::string name = word.substr(0, word.find('='));

@@ -11,8 +11,6 @@
 
 namespace syncopate {
 
-struct ParsedInput;
-
 struct Command {
   std::string name;
   std::string usage;        // "train INPUT.ini [--section.key=value ...]"
@@ -22,13 +20,6 @@ struct Command {
   std::string words = {};
 };
 const std::vector<Command>& command_table();
-
-// Says which figures that decide a prediction the input does not give, and what
-// takes their place.
-void print_assumptions(Log& log, const ParsedInput& input);
-// Names the given costs of links that no message between this many workers
-// passes, one line each.
-void note_unused_links(Log& log, const ParsedInput& input, int workers);
 
 // The words that `list` accepts, separated by spaces.
 std::string list_words();

@@ -1,6 +1,7 @@
 // syncopate export RUN|CHECKPOINT -o FILE.safetensors
 // [--replica=K|average|centre|ema]
 #include "app/commands.h"
+#include "app/output_file.h"
 #include "train/checkpoint_model.h"
 #include "train/export_model.h"
 
@@ -23,11 +24,11 @@ ExitCode command_export(Session& session, const CommandLine& line) {
   session.agree_on([&] {
     line.allow_only({"output", "replica"}, CommandLine::Keys::kRefused);
     if (session.rank() != 0) return;  // one process suffices
-    fs::path output = line.required_option("output");
-    if (output.extension() != ".safetensors")
+    const std::string& named = line.required_option("output");
+    if (fs::path(named).extension() != ".safetensors")
       fail(ExitCode::kUsage, "{}: expected the name of a .safetensors file",
-           output.string());
-    output = creatable_file(output);
+           named);
+    const fs::path output = output_file(named, {});
     const auto replica = line.options.find("replica");
     const FoundCheckpoint found =
         find_model(line.only_argument("RUN or CHECKPOINT"));

@@ -109,6 +109,8 @@ std::string man_page() {
          "120 by default\n"
          ".TP\n.B SYNCOPATE_RANKS_PER_HOST\ntreats this many consecutive ranks "
          "of a host as a separate host\n"
+         ".TP\n.B SYNCOPATE_GUARDIAN\n0: ranks start without their guardian "
+         "process (for debuggers)\n"
          ".TP\n.B OMP_NUM_THREADS\nthe threads of a worker, where run.threads "
          "is auto\n"
          ".SH FILES\n"

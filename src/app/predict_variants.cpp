@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kMeasuredFor_s = 1;  // each scheme's computations
 constexpr int64_t kAboutAsMany = 40;  // variants, for the progress line
-constexpr double kFaster = 1.02;      // what is worth another key
+constexpr double kFaster = 1.02;      // the least gain that justifies a key
 constexpr const char* kWholeTables = "--sync.tables=dense";
 constexpr const char* kAverage = "--eval.model=average";
 
@@ -57,10 +57,22 @@ bool Variant::has_whole_tables() const {
   return std::ranges::find(keys, kWholeTables) != keys.end();
 }
 
+std::vector<std::string> Variant::overrides() const {
+  std::vector<std::string> all = {"--sync.scheme=" + scheme};
+  all.insert(all.end(), keys.begin(), keys.end());
+  return all;
+}
+
 std::string Variant::text() const {
-  std::string text = "--sync.scheme=" + scheme;
-  for (const std::string& key : keys) text += " " + key;
-  return text;
+  return join(overrides(), " ");
+}
+
+Variant without_centre(Variant variant, const Engine& base) {
+  if (base.options.eval.model == EvalChoice::kCentre &&
+      !scheme_info(variant.scheme).has_centre &&
+      std::ranges::find(variant.keys, kAverage) == variant.keys.end())
+    variant.keys.push_back(kAverage);
+  return variant;
 }
 
 std::string Prediction::limit() const {
@@ -84,24 +96,18 @@ double Prediction::exposed_share() const {
 Prediction Predictor::predict(const Variant& variant) {
   session_.log().progress(++predicted_, kAboutAsMany, variant.text());
   Prediction prediction;
-  prediction.variant = variant;
-  std::vector<std::string> own = {"--sync.scheme=" + variant.scheme};
-  own.insert(own.end(), variant.keys.begin(), variant.keys.end());
-  // Nothing is evaluated, so easgd's centre keeps no other scheme out.
-  if (base_.options.eval.model == EvalChoice::kCentre &&
-      !scheme_info(variant.scheme).has_centre &&
-      std::ranges::find(own, kAverage) == own.end()) {
-    prediction.variant.keys.push_back(kAverage);
-    own.push_back(kAverage);
-  }
+  prediction.variant = without_centre(variant, base_);
+  const auto build = [&] {
+    return build_variant(session_, base_, prediction.variant.overrides(),
+                         EngineUse::kSimulate);
+  };
   try {
-    auto engine = build_variant(session_, base_, own, EngineUse::kSimulate);
+    auto engine = build();
     // With rows of tables, every worker sends every other one a message in each
     // step. Among more workers, following those takes too long.
     if (engine->workers > ModelledSums::kExactWorld && engine->sends_rows()) {
       prediction.variant.keys.push_back(kWholeTables);
-      own.push_back(kWholeTables);
-      engine = build_variant(session_, base_, own, EngineUse::kSimulate);
+      engine = build();
     }
     prediction.unused = engine->input.unused;
     if (settings_.compute) engine->options.compute = *settings_.compute;
@@ -110,7 +116,9 @@ Prediction Predictor::predict(const Variant& variant) {
     engine->options.sync.local_sgd.start = {};
     engine->options.sync.dgc.warmup_ratios.clear();
     check_simulation(*engine);
-    if (!base_.input.given.contains("compute.update_s")) measure(prediction);
+    // A measured cluster replaces all of the input's [compute].
+    if (settings_.compute || !base_.input.given.contains("compute.update_s"))
+      measure(prediction);
     if (prediction.has_measured_update)
       engine->options.compute.update_s = prediction.update_s;
     prediction.update_s = engine->options.compute.update_s;
@@ -143,14 +151,14 @@ int64_t Predictor::steps_of(const Engine& engine) const {
   const SyncOptions& sync = engine.options.sync;
   const int64_t N = engine.workers;
   int64_t steps = settings_.steps;
-  if (takes_own_steps(sync) && settings_.may_differ)
+  if (takes_own_steps(sync) && settings_.is_adjustable)
     steps = std::max(steps, static_cast<int64_t>(std::min(
                                 kLeastOfSlowest * steps_per_slow_step(engine),
                                 kMostWorkerSteps / static_cast<double>(N))));
   int64_t messages = 0;  // per step of all workers, about
   if (engine.sends_rows() || sends_to_all(sync, N)) messages = N * N;
   if (follows_rings(engine)) messages = 2 * N * N;
-  if (settings_.may_differ && messages > 0)
+  if (settings_.is_adjustable && messages > 0)
     steps = std::clamp<int64_t>(kMostMessages / messages, 1, steps);
   if (messages > kMostMessagesOfAStep)
     fail(ExitCode::kBadInput,

@@ -17,13 +17,19 @@ struct Variant {
   std::string scheme;
   std::vector<std::string> keys;  // "--section.key=value"
 
-  std::string text() const;  // the scheme and its keys, as on a command line
+  // The scheme and its keys, as on a command line.
+  std::vector<std::string> overrides() const;
+  std::string text() const;
   bool has_whole_tables() const;  // instead of rows
 };
 
+// Returns `variant` with eval.model = average if `base` evaluates a centre that
+// the variant's scheme does not have.
+Variant without_centre(Variant variant, const Engine& base);
+
 struct Prediction {
   Variant variant;
-  std::vector<std::string> unused;  // keys of the input that it has no use for
+  std::vector<std::string> unused;  // keys of the input that it does not use
   std::string obstacle;             // why it cannot run; empty: it can
   SimulatedWork work;               // of all workers together
   double update_s = 0;              // per step
@@ -46,8 +52,8 @@ struct Prediction {
 // How variants are predicted. `compute` and `network`, if present, replace
 // those of the input.
 struct PredictionSettings {
-  int64_t steps = 0;        // of each worker
-  bool may_differ = false;  // as a scheme needs: see Predictor::steps_of
+  int64_t steps = 0;           // of each worker
+  bool is_adjustable = false;  // steps_of() may choose another number
   std::optional<ComputeOptions> compute;
   std::optional<NetworkOptions> network;
 };
@@ -90,7 +96,8 @@ class Predictor {
   Session& session_;
   const Engine& base_;
   PredictionSettings settings_;
-  std::map<std::string, std::optional<double>> measured_s_;  // by what matters
+  // By the keys that affect the measured time.
+  std::map<std::string, std::optional<double>> measured_s_;
   int64_t predicted_ = 0;
 };
 

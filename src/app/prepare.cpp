@@ -1,8 +1,9 @@
 // syncopate prepare images: a folder of JPEGs to large files that training
-// maps, or what [data] of an input names as one file of kind hdf5.
+// maps, or the data set of an input as one HDF5 file.
 // syncopate prepare criteo: a TSV of click records to what training maps.
 
 #include "app/commands.h"
+#include "app/output_file.h"
 #include "base/clock.h"
 #include "base/hdf5_file.h"
 #include "base/text.h"
@@ -39,9 +40,11 @@ void prepare_hdf5(Session& session, const CommandLine& line) {
            "prepare images INPUT.ini: --{} belongs to prepare images "
            "--path=DIR",
            name);
-  const fs::path output = creatable_file(line.required_option("output"));
   const ParsedInput input = parse_input(line.positional[1], line.overrides);
   refuse_errors(input);
+  const fs::path output =
+      output_file(line.required_option("output"),
+                  {line.positional[1], input.options.data.path});
   const std::string& kind = input.options.data.kind;
   const Samples samples = find_data_kind(kind)->samples;
   if (samples != Samples::kImages)

@@ -3,7 +3,9 @@
 #include <numeric>
 
 #include "app/commands.h"
+#include "app/output_file.h"
 #include "base/hdf5_file.h"
+#include "base/text.h"
 #include "config/config.h"
 #include "data/clicks/click_set.h"
 #include "data/kinds.h"
@@ -65,17 +67,19 @@ void write_clicks(Hdf5Writer& file,
 }  // namespace
 
 void prepare_samples(Session& session, const CommandLine& line) {
-  const fs::path output = creatable_file(line.required_option("output"));
   const ParsedInput input = parse_input(line.positional[1], line.overrides);
   refuse_errors(input);
   const DataOptions& options = input.options.data;
+  const fs::path output =
+      output_file(line.required_option("output"),
+                  {line.positional[1], options.path, options.vocabulary});
   const bool wants_questions = line.positional[0] == "squad";
   const auto kinds = wants_questions ? kinds_of(Samples::kQuestions)
                                      : kinds_of(Samples::kClicks);
   if (std::count(kinds.begin(), kinds.end(), options.kind) == 0)
-    fail(ExitCode::kUsage, "prepare {}: {}: data.kind = {}: expected {} or {}",
-         line.positional[0], line.positional[1], options.kind, kinds[0],
-         kinds[1]);
+    fail(ExitCode::kUsage, "prepare {}: {}: data.kind = {}: expected {}",
+         line.positional[0], line.positional[1], options.kind,
+         join(kinds, " or "));
   std::string said;
   replace_file(output, [&](const fs::path& temporary) {
     Hdf5Writer file(temporary);

@@ -22,7 +22,7 @@ namespace syncopate {
 
 constexpr const char* kStatusHelp =
     "state of a run, by its folder or its input: one name and value per\n"
-    "      line; a missing value is none, or 0 for step and logged\n"
+    "      line; missing values are shown as none (0 for step and logged)\n"
     "        directory   the run's folder\n"
     "        step        of the newest intact checkpoint\n"
     "        logged      last step in results.h5\n"
@@ -52,10 +52,11 @@ const std::vector<Command>& command_table() {
        "export RUN|CHECKPOINT -o FILE.safetensors "
        "[--replica=K|average|centre|ema]",
        "a model for PyTorch, with torchvision's names (resnet, wrn) or\n"
-       "      Hugging Face's (bert), including running statistics: the one "
+       "      Hugging Face's (bert), including running statistics: the model "
        "that\n"
-       "      the run evaluates (eval.model; each: the average), or that of\n"
-       "      --replica; model.weights = FILE starts a run from it",
+       "      the run evaluates (the average for eval.model = each), or the "
+       "one\n"
+       "      chosen by --replica; model.weights = FILE starts a run from it",
        &command_export},
       {"prepare",
        "prepare images --path=DIR -o DIR [--size=256] [--threads=N]\n"
@@ -165,8 +166,8 @@ std::string help_text(const std::vector<std::string>& words) {
                      command.description);
 }
 
-// Errors: kIoError if standard output has lost something. A reader that has
-// seen enough, as in `| head`, is none.
+// Errors: kIoError if standard output has lost something. A reader that closes
+// the pipe, as `| head` does, is not an error.
 void check_standard_output() {
   const bool is_whole = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
   pollfd output{STDOUT_FILENO, POLLOUT, 0};

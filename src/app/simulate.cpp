@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "app/commands.h"
+#include "app/network_notes.h"
+#include "app/output_file.h"
 #include "app/provenance.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -71,8 +73,8 @@ void report(Log& log,
         "exact)",
         accuracy_of(engine, all.sums_error));
   log.line(
-      "not known  accuracy, divergence, and steps left out as not finite: no "
-      "numbers are computed");
+      "not known  accuracy, divergence and skipped non-finite steps, because "
+      "no gradients are computed");
   log.line(
       "simulated  in {:.2f} s: {:.4g} steps of a worker per second, with {} of "
       "memory",
@@ -131,70 +133,15 @@ void make_folder(const RunDirectory& run) {
   syncopate::create_directories(run.path());
 }
 
-}  // namespace
-
-void print_assumptions(Log& log, const ParsedInput& input) {
-  const auto note = [&](const char* key, const char* meaning) {
-    if (!input.given.contains(key))
-      log.line("note       {} is not given: {}", key, meaning);
-  };
-  if (!input.given.contains("compute.trace"))
-    note("compute.step_s", "forward and backward passes take 1 s");
-  const NetworkOptions& network = input.options.network;
-  const bool has_servers = network.servers == ServerPlace::kApart &&
-                           uses_servers(input.options.sync);
-  const bool takes_time =
-      std::ranges::any_of(network.latency_us,
-                          [](double us) { return us > 0; }) ||
-      network.message_us > 0 || network.group > 0 ||
-      network.device_mbit_s > 0 || (has_servers && network.server_mbit_s > 0);
-  note("network.mbit_s", takes_time ? "the workers' own links are not a limit"
-                                    : "messages take no time on the links");
-  if (network.group > 1)
-    note("network.group_mbit_s", "links within groups are not a limit");
-  if (has_servers)
-    note("network.server_mbit_s", "the servers' links are not a limit");
-}
-
-void note_unused_links(Log& log, const ParsedInput& input, int workers) {
-  const int64_t group = input.options.network.group;
-  const auto note = [&](std::initializer_list<const char*> keys,
-                        const std::string& reason) {
-    for (const char* key : keys)
-      if (input.given.contains(key)) log.line("unused    {}: {}", key, reason);
-  };
-  const SyncOptions& sync = input.options.sync;
-  if (!uses_servers(sync))
-    note({"network.servers", "network.server_mbit_s"},
-         fmt::format("{} has no server here", sync.scheme));
-  if (group == 1)
-    note({"network.group_mbit_s", "network.group_latency_us"},
-         "in groups of one worker no message stays inside");
-  if (group >= workers)
-    note({"network.mbit_s", "network.latency_us", "network.uplink_mbit_s"},
-         fmt::format("{} are one group, which no message leaves",
-                     counted(workers, "worker")));
-}
-
 // At the start, because a simulation may take long.
-void check_output(const fs::path& path, const fs::path& input) {
+fs::path checked_output(const std::string& name, const std::string& input) {
+  const fs::path path = name;
   if (path.extension() != ".h5")
-    fail(ExitCode::kUsage, "--output={}: expected a name ending in .h5",
-         path.string());
+    fail(ExitCode::kUsage, "--output={}: expected a name ending in .h5", name);
   const fs::path folder = path.parent_path();
   if (!folder.empty() && !fs::is_directory(folder))
     fail(ExitCode::kCannotCreate, "{}: no such folder", folder.string());
-  std::error_code unknown;
-  if (fs::equivalent(path, input, unknown))
-    fail(ExitCode::kCannotCreate, "{}: is the input", path.string());
-  // As in RunDirectory.
-  const fs::path file = creatable_file(path);
-  if (file.filename() == "results.h5" && fs::exists(file) &&
-      fs::exists(file.parent_path() / "input.ini"))
-    fail(ExitCode::kCannotCreate,
-         "{}: are the results of a run, which a simulation must not replace: "
-         "give another --output",
-         path.string());
+  return output_file(name, {input});
 }
 
 // Whether to send every message of a sum (--sums=sent).
@@ -207,9 +154,12 @@ bool sends_sums(const CommandLine& line) {
   return true;
 }
 
+}  // namespace
+
 ExitCode command_simulate(Session& session, const CommandLine& line) {
   std::unique_ptr<Engine> engine;
   bool is_exact = false;
+  fs::path output;  // empty: none
   session.agree_on([&] {
     line.allow_only({"output", "sums"}, CommandLine::Keys::kTaken);
     is_exact = sends_sums(line);
@@ -220,9 +170,9 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
     engine = build_engine(session, line.only_argument("INPUT.ini"),
                           line.overrides, EngineUse::kSimulate);
     check_simulation(*engine);
-    if (const auto output = line.options.find("output");
-        output != line.options.end())
-      check_output(output->second, line.only_argument("INPUT.ini"));
+    if (const auto named = line.options.find("output");
+        named != line.options.end())
+      output = checked_output(named->second, line.only_argument("INPUT.ini"));
     if (engine->options.output.trace == Tracing::kOn)
       make_folder(RunDirectory(engine->options, engine->workers));
   });
@@ -249,17 +199,15 @@ ExitCode command_simulate(Session& session, const CommandLine& line) {
   const std::vector<SimulatedWork> workers =
       simulate(*engine, is_exact ? Fidelity::kExact : Fidelity::kRun, &trace);
   report(session.log(), *engine, workers, monotonic_s() - begin_s);
-  print_assumptions(session.log(), engine->input);
-  note_unused_links(session.log(), engine->input, engine->workers);
+  print_assumptions(session.log(), *engine);
+  note_unused_links(session.log(), *engine);
   if (const RunTarget target(*engine); target)
     session.log().line(
         "note       run.target is not judged: the figures are for the run's "
         "whole length");
   if (const std::string text = trace.description(); !text.empty())
     session.log().line("trace      {}", text);
-  if (const auto output = line.options.find("output");
-      output != line.options.end())
-    write_results(session, *engine, workers, creatable_file(output->second));
+  if (!output.empty()) write_results(session, *engine, workers, output);
   return ExitCode::kDone;
 }
 

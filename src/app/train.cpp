@@ -4,6 +4,7 @@
 #include <new>
 
 #include "app/commands.h"
+#include "app/network_notes.h"
 #include "app/provenance.h"
 #include "base/clock.h"
 #include "base/text.h"
@@ -45,7 +46,7 @@ void open_run(Session& session, const Engine& engine, RunDirectory& run) {
   session.log().open(run.log());
 }
 
-// Keys that have a value but no effect here, and are no mistake elsewhere.
+// Keys that are set but have no effect in this run, and are valid in others.
 void note_unused(Log& log, const Engine& engine, bool is_inproc) {
   const Options& options = engine.options;
   const auto is_given = [&](const char* key) {
@@ -68,7 +69,7 @@ void note_unused(Log& log, const Engine& engine, bool is_inproc) {
       !scheme.averages_gradients && !scheme.is_composite)
     log.line("unused    optimizer.lr_factor: {} has no graph: {} count",
              scheme.keyword, counted(engine.workers, "worker"));
-  if (is_inproc) return note_unused_links(log, engine.input, engine.workers);
+  if (is_inproc) return note_unused_links(log, engine);
   for (const char* limit : {"run.step_timeout_s", "run.io_timeout_s"})
     if (!options.run.watchdog && is_given(limit))
       log.line("unused    {}: run.watchdog = no", limit);
@@ -84,8 +85,8 @@ void note_unused(Log& log, const Engine& engine, bool is_inproc) {
     log.line("unused    sync.transport: NCCL is for GPUs");
 }
 
-// A run that ends although one of its workers was to be killed or to hang: the
-// worker began no step or stage like that.
+// The run ended before its fault struck: the worker never reached that stage at
+// that step or later.
 void note_unstruck_fault(Log& log, const FaultOptions& faults) {
   if (faults.kind == FaultKind::kKill || faults.kind == FaultKind::kHang)
     log.line(
@@ -162,7 +163,7 @@ void state_provenance(Session& session,
   results.provenance("slurm_job", job ? job : "");
 }
 
-// Whether nothing is there to resume from.
+// Whether there is nothing to resume from.
 bool starts_from_weights(const Engine& engine, const RunDirectory& run) {
   std::error_code ignored;
   const std::string& resume = engine.options.checkpoint.resume;

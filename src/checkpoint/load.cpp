@@ -38,9 +38,9 @@ void verify_file(const fs::path& path, const CheckpointFile& file) {
   activity().progress();
 }
 
-// Throws if the files of a checkpoint could not be read. That says nothing
-// about them, and with the next commit a run that went on from an earlier
-// checkpoint would remove them.
+// Throws if a file of a checkpoint could not be read. An unreadable file need
+// not be damaged, and a run that continued from an earlier checkpoint would
+// delete it at its next commit.
 void require_damage(const fs::path& folder, const Outcome& outcome) {
   std::error_code ignored;
   if (outcome.code != ExitCode::kBadInput && fs::exists(folder, ignored))

@@ -22,8 +22,8 @@ collective_table() {
           {kBinaryBlocks,
            "recursive halving in blocks of powers of two: any number"},
           {kParameterServer,
-           "all send to the first worker, which returns the sum: its link is "
-           "the bottleneck"},
+           "all send to a server (the first worker, or a machine of its own), "
+           "which returns the sum: its link is the bottleneck"},
           {kHierarchical,
            "rings inside hosts, then between them: fewest bytes between hosts"},
           {kNative,

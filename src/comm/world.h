@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -52,6 +53,17 @@ struct NetworkCost {
   // (comm/modelled_sums.h); kRough follows fewer members than kComputed.
   enum class Sums : uint8_t { kSent, kRough, kComputed };
   Sums sums = Sums::kComputed;
+
+  // Whether any message may take time.
+  bool takes_time() const {
+    const auto costs = [](const LinkCost& of) {
+      return of.latency_s > 0 || of.bytes_per_s > 0;
+    };
+    return costs({latency_s, bytes_per_s}) || costs(inside) ||
+           std::ranges::any_of(by_worker, costs) || message_s > 0 ||
+           uplink_bytes_per_s > 0 || device_bytes_per_s > 0 ||
+           server_bytes_per_s > 0 || link != nullptr;
+  }
 };
 
 class World {

@@ -261,11 +261,6 @@ class Parser {
   std::vector<Complaint> complaints_;
 };
 
-bool is_by_worker(const std::string& name) {
-  return name == "run.workers" || name == "compute.speed" ||
-         name.starts_with("stragglers.");
-}
-
 // Whether a resolved input has a number for each worker's link.
 bool is_list_of_links(const std::string& name,
                       const std::map<std::string, std::string>& resolved) {
@@ -389,11 +384,8 @@ void refuse_errors(const ParsedInput& input) {
 }
 
 void forget_by_worker(std::map<std::string, std::string>& saved) {
-  for (const char* key :
-       {"run.workers", "compute.speed", "data.batch_by_worker",
-        "stragglers.factor", "stragglers.delay_workers", "stragglers.delay_ms",
-        "stragglers.delay_from", "stragglers.delay_until", kEpisodes})
-    saved.erase(key);
+  for (const Key& key : key_table())
+    if (key.is_by_worker) saved.erase(key.name);
   for (const char* key : {"network.mbit_s", "network.latency_us"})
     if (is_list_of_links(key, saved)) saved.erase(key);
 }
@@ -433,11 +425,11 @@ std::vector<std::string> resume_conflicts(
     const bool is_one_sided = old == saved.end() || current == now.end();
     if (old == saved.end() && current == now.end()) continue;
     if (is_one_sided && is_virtual_cost(name)) continue;
+    const Key* key = find_key(name);
     if (workers == Workers::kMayDiffer &&
-        (is_by_worker(name) || is_list_of_links(name, saved) ||
+        ((key && key->is_by_worker) || is_list_of_links(name, saved) ||
          is_list_of_links(name, now)))
       continue;
-    const Key* key = find_key(name);
     // An earlier version used this key where today's rules do not.
     if (key && current == now.end() && reason_unused(*key, then)) continue;
     const std::string before =

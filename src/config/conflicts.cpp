@@ -152,6 +152,16 @@ struct ConflictChecker {
 
   // --- stragglers, evaluations -----------------------------------------------
 
+  std::string not_a_rank(double rank) const {
+    const int64_t workers = options.run.workers;
+    if (workers == 0)  // auto
+      return fmt::format("{} is not a rank, expected whole numbers", rank);
+    if (workers == 1)
+      return fmt::format("{} is not a rank: 1 worker has rank 0", rank);
+    return fmt::format("{} is not a rank: {} workers have ranks 0 to {}", rank,
+                       workers, workers - 1);
+  }
+
   void stragglers() const {
     const StragglerOptions& stragglers = options.stragglers;
     const char* delayed = "stragglers.delay_workers";
@@ -163,15 +173,12 @@ struct ConflictChecker {
       refuse_if(rank != std::floor(rank) ||
                     (options.run.workers > 0 &&
                      rank >= static_cast<double>(options.run.workers)),
-                {delayed},
-                "{} is no rank of {} workers, which are counted from 0", rank,
-                options.run.workers);
+                {delayed}, "{}", not_a_rank(rank));
     refuse_if(options.faults.kind != FaultKind::kNone &&
                   options.run.workers > 0 &&
                   options.faults.rank >= options.run.workers,
-              {"faults.rank", "faults.kind", "run.workers"},
-              "{} is no rank of {} workers, which are counted from 0",
-              options.faults.rank, options.run.workers);
+              {"faults.rank", "faults.kind", "run.workers"}, "{}",
+              not_a_rank(static_cast<double>(options.faults.rank)));
     refuse_if(stragglers.delay_until > 0 &&
                   stragglers.delay_until <= stragglers.delay_from,
               {"stragglers.delay_until", "stragglers.delay_from"},
@@ -256,8 +263,8 @@ struct ConflictChecker {
     const DataOptions& data = options.data;
     const auto& batches = data.batch_by_worker;
     refuse_if(batches.size() == 1, {"data.batch_by_worker"},
-              "has 1 number, expected one for each worker; for all alike there "
-              "is data.batch");
+              "has 1 number, expected one per worker; use data.batch if all "
+              "are equal");
     by_worker("data.batch_by_worker", batches.size(), "");
     for (const double batch : batches)
       refuse_if(batch != std::floor(batch), {"data.batch_by_worker"},
@@ -377,7 +384,8 @@ struct ConflictChecker {
     const auto unused = [&](const char* key, const char* shape) {
       refuse_if(std::ranges::count(schedule.shapes, shape) == 0,
                 {key, "schedule.shapes"},
-                "is used by the shape {}, which schedule.shapes lacks", shape);
+                "is only used by the shape {}, which is not in schedule.shapes",
+                shape);
     };
     if (schedule.power != ScheduleOptions().power)
       unused("schedule.power", "polynomial");

@@ -43,13 +43,14 @@ struct WorldCheck {
 
   void expect_rank(const char* name, double rank) const {
     if (rank < ranks) return;
-    complain(name, ranks == 1
-                       ? fmt::format("{} is no rank of 1 worker (run.workers = "
-                                     "auto), expected 0, or run.workers",
-                                     rank)
-                       : fmt::format("{} is no rank of {} MPI ranks, which are "
-                                     "counted from 0",
-                                     rank, ranks));
+    complain(name,
+             ranks == 1
+                 ? fmt::format("{} is not a rank of 1 worker (run.workers "
+                               "= auto), expected 0, or run.workers",
+                               rank)
+                 : fmt::format("{} is not a rank: {} MPI ranks are "
+                               "numbered 0 to {}",
+                               rank, ranks, ranks - 1));
   }
 
   // If run.workers states their number, these were judged with the rest.

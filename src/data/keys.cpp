@@ -177,7 +177,8 @@ Keys batch_keys() {
               "samples; averages of parameters, and gradients that a server "
               "receives one by one, are not.",
        .low = 1,
-       .zero_word = "none"},
+       .zero_word = "none",
+       .is_by_worker = true},
       {.name = "data.accumulate",
        .place = &DataOptions::accumulate,
        .doc = "Mini-batches whose gradients are accumulated into one step.",

@@ -13,6 +13,12 @@ namespace syncopate {
 // The first bad one determines the exit code.
 class DoctorReport {
  public:
+  // What is worth knowing (kDone) or wrong.
+  struct Finding {
+    ExitCode code = ExitCode::kDone;
+    std::string what, text;
+  };
+
   explicit DoctorReport(Log& log) : log_(log) {}
   template <typename... Args>
   void ok(const std::string& what,
@@ -24,17 +30,24 @@ class DoctorReport {
   void note(const std::string& what,
             fmt::format_string<Args...> text,
             Args&&... args) {
-    put("[note]", what, fmt::format(text, std::forward<Args>(args)...));
+    add("[note]",
+        {.what = what, .text = fmt::format(text, std::forward<Args>(args)...)});
   }
   template <typename... Args>
   void bad(ExitCode code,
            const std::string& what,
            fmt::format_string<Args...> text,
            Args&&... args) {
-    put("[bad]", what, fmt::format(text, std::forward<Args>(args)...));
-    if (code_ == ExitCode::kDone) code_ = code;
+    add("[bad]", {code, what, fmt::format(text, std::forward<Args>(args)...)});
   }
-  ExitCode code() const { return code_; }
+  // In the order in which they were found.
+  const std::vector<Finding>& findings() const { return findings_; }
+  // That of the first finding that is wrong; kDone: none is.
+  ExitCode code() const {
+    for (const Finding& finding : findings_)
+      if (finding.code != ExitCode::kDone) return finding.code;
+    return ExitCode::kDone;
+  }
 
  private:
   void put(const char* verdict,
@@ -43,8 +56,13 @@ class DoctorReport {
     log_.line("{:<6} {:<12} {}", verdict, what, text);
   }
 
+  void add(const char* verdict, Finding finding) {
+    put(verdict, finding.what, finding.text);
+    findings_.push_back(std::move(finding));
+  }
+
   Log& log_;
-  ExitCode code_ = ExitCode::kDone;
+  std::vector<Finding> findings_;
 };
 
 // The folder in which runs are made: $SYNCOPATE_RUNS, else the current one.
@@ -71,8 +89,9 @@ void check_slurm(DoctorReport& report, const Session& session);
 // Rank 0: the folder of runs.
 void check_storage(DoctorReport& report);
 void check_run_directory(DoctorReport& report);
-// All ranks: cores, threads and GPU of each, signals, messages, and whether
-// the lock of a run directory holds between hosts.
+// All ranks: what others than rank 0 found about their processors and GPUs;
+// cores, threads and GPU of each; signals, messages, and whether the lock of a
+// run directory holds between hosts.
 void check_ranks(DoctorReport& report, Session& session);
 
 }  // namespace syncopate

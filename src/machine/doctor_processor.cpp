@@ -25,8 +25,8 @@ std::string gpu_mend() {
     return fmt::format("; CUDA_VISIBLE_DEVICES is \"{}\"", visible);
   std::error_code ignored;
   return fs::exists("/proc/driver/nvidia/version", ignored)
-             ? "; a driver is loaded: see whether nvidia-smi works, and "
-               "whether it is new enough"
+             ? "; a driver is loaded: check that nvidia-smi works and that "
+               "the driver is new enough"
              : "";
 }
 
@@ -54,9 +54,9 @@ void check_gpus(DoctorReport& report) {
       report.ok("gpu", "{}: {}", i, gpus[i]);
     else
       report.note("gpu",
-                  "{}: {}: not used: only GPUs before the first with a compute "
-                  "capability below 8.0 are (CUDA_VISIBLE_DEVICES can reorder "
-                  "them)",
+                  "{}: {}: not used: GPUs from the first with compute "
+                  "capability below 8.0 onwards are ignored "
+                  "(CUDA_VISIBLE_DEVICES can reorder them)",
                   i, gpus[i]);
   }
   if (gpus.empty())

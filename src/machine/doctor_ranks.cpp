@@ -111,6 +111,37 @@ void report_placements(DoctorReport& report,
   warn_of_crowds(report, hosts, placements);
 }
 
+// Says once what other ranks found and rank 0 did not. Only rank 0's log
+// prints, and only its exit code counts.
+void report_others(DoctorReport& report,
+                   const std::vector<std::string>& host_of,
+                   Endpoint& endpoint) {
+  std::string mine;
+  for (const DoctorReport::Finding& finding : report.findings())
+    mine += fmt::format("{}\t{}\t{}\n", static_cast<int>(finding.code),
+                        finding.what, finding.text);
+  const auto all = gather_bytes(endpoint, endpoint.world_group(),
+                                {mine.data(), std::ssize(mine)}, 0,
+                                tags::kControl, Traffic::kControl);
+  if (endpoint.rank() != 0) return;
+  std::set<std::string> said;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string text(reinterpret_cast<const char*>(all[rank].data()),
+                           all[rank].size());
+    for (const std::string& line : split(text, '\n')) {
+      if (line.empty() || !said.insert(line).second || rank == 0) continue;
+      const std::vector<std::string> parts = split(line, '\t');
+      const auto code = static_cast<ExitCode>(std::stoi(parts[0]));
+      const std::string found =
+          fmt::format("rank {} on {}: {}", rank, host_of[rank], parts[2]);
+      if (code == ExitCode::kDone)
+        report.note(parts[1], "{}", found);
+      else
+        report.bad(code, parts[1], "{}", found);
+    }
+  }
+}
+
 // --- signals -----------------------------------------------------------------
 
 // Slurm signals all tasks of this step, as before the job's end. Without Slurm,
@@ -271,9 +302,9 @@ void check_transport(DoctorReport& report,
   if (obstacle.empty())
     report.ok("transport", "NCCL");
   else
-    report.note(
-        "transport", "{}: {} (NCCL wants a GPU of its own for every rank)",
-        endpoint.takes_device_memory() ? "GPU-aware MPI" : "MPI", obstacle);
+    report.note("transport", "{}: {} (NCCL needs a separate GPU for each rank)",
+                endpoint.takes_device_memory() ? "GPU-aware MPI" : "MPI",
+                obstacle);
 }
 
 void check_messages(DoctorReport& report,
@@ -295,7 +326,8 @@ void check_messages(DoctorReport& report,
   }
   if (endpoint.rank() != 0) return;
   if (!is_right)
-    report.bad(ExitCode::kInternal, "messages", "a sum came out wrong");
+    report.bad(ExitCode::kInternal, "messages",
+               "an all-reduce returned a wrong sum");
   else
     report.ok("messages", "{} on {}, 1 MiB all-reduce {:.2f} ms",
               counted(group.size(), "rank"),
@@ -317,6 +349,7 @@ void check_ranks(DoctorReport& report, Session& session) {
   const std::vector<std::string> hosts = session.hosts();
   const auto world = session.make_world(session.size(), NetworkCost{});
   world->run([&](Endpoint& endpoint) {
+    report_others(report, hosts, endpoint);
     report_placements(report, session, *device, endpoint);
     check_signals(report, endpoint);
     if (num_hosts(hosts) > 1) check_lock_between_hosts(report, hosts, endpoint);

@@ -86,7 +86,8 @@ void check_requests(DoctorReport& report, const fs::path& folder) {
   while (watch.seen() != StopRequest::kStopFile) {
     if (monotonic_s() - begin > 10)
       return report.bad(ExitCode::kIoError, "STOP file",
-                        "not seen in 10 s: end runs by a signal");
+                        "not noticed within 10 s: stop runs with a signal "
+                        "instead");
     usleep(1000);
   }
   report.ok("STOP file", "seen after {:.1f} s", monotonic_s() - begin);

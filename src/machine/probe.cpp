@@ -23,7 +23,7 @@ constexpr double kBandwidthFor_s = 0.4;  // of each pair
 // Larger than the burst that a shaped link lets through.
 constexpr int64_t kFirstBytes = int64_t{1} << 18;
 constexpr int64_t kMostBytes = int64_t{1} << 30;
-// A difference between links that is worth describing.
+// Links that differ by less than this share are described as equal.
 constexpr double kSameLinks = 0.2;
 
 // One value for all workers if they are about the same.

@@ -112,7 +112,7 @@ Keys optimizer_keys() {
       {.name = "optimizer.weight_decay",
        .place = &OptimizerOptions::weight_decay,
        .doc = "Multiple of the parameters that is added to the gradient "
-              "(adamw: to the direction that the rate multiplies).",
+              "(adamw: to the update, before the rate is applied).",
        .low = 0},
       {.name = "optimizer.decay_batchnorm",
        .place = &OptimizerOptions::decay_batchnorm,

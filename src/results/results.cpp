@@ -311,7 +311,7 @@ std::string describe_other_data(const fs::path& path) {
   try {
     const ForeignHdf5 file(path);
     if (file.text_attribute("/", "format")) return "";
-    return fmt::format("data {}: no results of a run\n{}", path.string(),
+    return fmt::format("data {}: not a results file\n{}", path.string(),
                        file.listing());
   } catch (const Error&) {
     return "";
@@ -327,7 +327,7 @@ std::string describe_results(const fs::path& path, Detail detail) {
     if (error.code() != ExitCode::kBadInput) throw;
     const std::string other = describe_other_data(path);
     if (!other.empty()) return other;
-    return fmt::format("results {}\n  damaged, or no results of a run: {}\n",
+    return fmt::format("results {}\n  damaged, or not a results file: {}\n",
                        path.string(), error.what());
   }
   const Hdf5Reader file(path);

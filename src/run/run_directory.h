@@ -64,8 +64,8 @@ class RunDirectory {
   // if they exist, become results-1.h5 and metrics-1.csv (-2, ...), which is
   // logged with `why`. Returns the new path of results.h5, or an empty one.
   // keep_results() leaves results.h5 in place as well, for the run's own to
-  // replace it: a start that ends before that finds all as it was the next
-  // time, and has it again under the same name.
+  // replace it: a start that fails before then leaves results.h5 untouched, and
+  // the next start reuses the same number.
   fs::path keep_results(const std::string& why, Log& log) const;
   void set_results_aside(const std::string& why, Log& log) const;
 

@@ -72,8 +72,8 @@ std::string TimeLimit::needs_signal(double needed_s) {
   if (has_said_blind_ || !is_blind_ || needed_s <= kKillWait_s) return {};
   has_said_blind_ = true;
   return fmt::format(
-      "stopping takes about {}, and the end of this job is not known here: ask "
-      "for a signal that long before it (sbatch --signal=USR1@{:.0f})",
+      "stopping takes about {}, and the end of this job is unknown: request a "
+      "signal that long before it (sbatch --signal=USR1@{:.0f})",
       human_seconds(needed_s), std::ceil(needed_s + kLauncher_s));
 }
 

@@ -416,8 +416,8 @@ Keys esync_keys() {
           {.name = "esync.query",
            .place = &EsyncOptions::query,
            .doc = "Whether a worker waits for the state server's answer, or "
-                  "continues and abandons the current step, which counts as a "
-                  "step, and in /train, all the same."},
+                  "continues and may abandon the current step, which still "
+                  "counts as a step and in /train."},
           {.name = "esync.batchnorm",
            .place = &EsyncOptions::batchnorm,
            .doc = "Running statistics of BatchNorm: averaged at the end of a "

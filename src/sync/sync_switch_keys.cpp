@@ -102,7 +102,7 @@ Keys sync_switch_keys() {
               "of workers; t2t: in addition, other phases divide it by the "
               "square root of that number, as Tensor2Tensor does; none: the "
               "rate is used unchanged. local_sgd counts as a phase that does "
-              "not, also before local_sgd.start."},
+              "not average gradients, even before local_sgd.start."},
       {.name = "sync_switch.momentum_rule",
        .place = &SyncSwitchOptions::momentum_rule,
        .doc = "Momentum after a switch from averaged to single gradients, "

@@ -186,7 +186,8 @@ void check_samples(const Engine& engine,
     log.warning(text);
   } else if (!engine.split.train.empty() && data != facts.end() &&
              data->second != engine.problem->digest()) {
-    log.warning("not the data that " + folder + " was trained on");
+    log.warning("the data differ from those that " + folder +
+                " was trained on");
   }
   const auto differs = [&](const char* key) {
     const auto there = found.facts.input.find(key);
@@ -214,9 +215,8 @@ void check_samples(const Engine& engine,
   const std::string names = join(engine.problem->class_names(), "\n");
   if (!names.empty() && classes != facts.end() && classes->second != names)
     fail(ExitCode::kBadInput,
-         "{}: trained on classes of other names, or in another order, than "
-         "those of {}",
-         folder, engine.problem->source());
+         "{}: its classes differ in name or order from those of {}", folder,
+         engine.problem->source());
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ void check_same_checkpoint(Session& session,
   session.agree_on([&] {
     if (digest != first)
       fail(ExitCode::kBadInput,
-           "{}: {} has another checkpoint there than rank 0", folder,
+           "{}: {} finds a different checkpoint there than rank 0", folder,
            place_of(session));
   });
 }

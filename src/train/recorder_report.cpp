@@ -80,8 +80,9 @@ void Recorder::declare_tables() {
   if (has_decay_term_)
     train.declare(
         {"weight_decay", "1",
-         "half of optimizer.weight_decay, as the phase has it, times the sum "
-         "of squares of the parameters that decay, of worker 0's model"});
+         "weight decay term of worker 0's model: half of "
+         "optimizer.weight_decay (the phase's) times the sum of squares of the "
+         "parameters that decay"});
   train.declare({"loss_worker", "1",
                  "loss of each worker, NaN: no step of its own in the row",
                  workers});
@@ -317,8 +318,7 @@ void Recorder::log_end(const Position& at,
     log.line("  the whole run's steps by worker: {}", steps_text(steps));
   }
   if (totals.skipped > 0)
-    log.line("  gradients that were not finite and therefore left out: {:.0f}",
-             totals.skipped);
+    log.line("  non-finite gradients skipped: {:.0f}", totals.skipped);
   log_target(at);
 }
 

@@ -24,10 +24,9 @@ RunTarget::RunTarget(const Engine& engine)
 }
 
 std::string RunTarget::description() const {
-  return fmt::format(
-      "{}, judged at evaluations: every {} step{} ({:.2f} epochs)", text(),
-      eval_every_, eval_every_ == 1 ? "" : "s",
-      static_cast<double>(eval_every_) / steps_per_epoch_);
+  return fmt::format("{}, judged at evaluations: every {} ({:.2f} epochs)",
+                     text(), counted(eval_every_, "step"),
+                     static_cast<double>(eval_every_) / steps_per_epoch_);
 }
 
 std::optional<size_t> RunTarget::first_row(const Table& eval) const {

@@ -118,8 +118,8 @@ std::optional<SavedRun> find_here(const std::string& input_path,
   else if (const fs::path taken = RunDirectory(resumed.options, workers).path();
            taken != directory.path())
     given.refuse(fmt::format(
-        "run.name: {} would be {} with the keys of the checkpoint that "
-        "checkpoint.resume names: give these keys, or another run.name",
+        "run.name: {} expands to {} with the keys of the checkpoint that "
+        "checkpoint.resume names: set those keys here, or another run.name",
         run.name, taken.string()));
   return saved;
 }

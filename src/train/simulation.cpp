@@ -163,7 +163,7 @@ std::vector<SimulatedWork> simulate(Engine& engine,
       messages <= (fidelity == Fidelity::kRate ? kMostOfRate : kMostOfRun);
   trace = wanted;
   if (is_sent) return run(kSent);
-  return engine.options.output.trace == Tracing::kOn ? run(computed) : work;
+  return wanted ? run(computed) : work;
 }
 
 }  // namespace syncopate

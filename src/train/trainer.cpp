@@ -213,10 +213,11 @@ ExitCode Trainer::end_diverged(const Position& at,
   recorder_.finish(at, "diverged");
   if (results_) {
     results_->commit();
-    std::fprintf(stderr,
-                 "error: diverged: %s (results kept, this state is not "
-                 "saved)\n",
-                 divergence.text(engine_.model->parameters()).c_str());
+    const std::string line = fmt::format(
+        "error: diverged: {} (results kept, this state is not saved)",
+        divergence.text(engine_.model->parameters()));
+    std::fprintf(stderr, "%s\n", line.c_str());
+    session_.log().note_in_file(line);
   }
   return ExitCode::kDiverged;
 }
@@ -234,7 +235,8 @@ void Trainer::close_rows_at(const Position& at, bool is_last) {
   recorder_.write_all_rows();
 }
 
-// Ends the training at the last step. What this brings may overflow.
+// Ends the training at the last step. The scheme's final exchange may produce
+// parameters that are not finite.
 Trainer::Boundary Trainer::finish() {
   recorder_.start_clock();
   step_.finish(RunEnd::kLastStep);

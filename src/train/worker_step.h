@@ -123,7 +123,7 @@ class WorkerStep {
   void read(Numbers which);
   // The results of read() since the last call.
   struct Found {
-    MetricSums sums;            // no values: of no step
+    MetricSums sums;            // empty if no step was read
     int64_t skipped_steps = 0;  // left out: run.on_nonfinite = skip
   };
   Found take_found();

@@ -308,6 +308,27 @@ for ranks in 2 3; do
     grep -q "^$what" out || fail "$ranks ranks: no '$what' in $(cat out)"
   done
 done
+echo "a launcher with one rank measures nothing: the input describes the cluster"
+# shellcheck disable=SC2086
+for launcher in "" "$(ranks 1)"; do
+  expect_code 0 $launcher "$SYNCOPATE" advise small.ini --network.mbit_s=50 \
+    --run.workers=4 --compute.step_s=0.05 --compute.update_s=0.0001
+  cp out "one-${launcher:+launched}"
+done
+grep -q '^cluster *4 workers, as \[compute\]' one-launched ||
+  fail "one rank: $(head -n 3 one-launched)"
+diff one- one-launched >&2 || fail "a launcher changes the advice"
+
+echo "ranks are measured, whatever the input says of a cluster or a centre"
+{ cat small.ini && printf '[compute]\nupdate_s = 7\n'; } >described.ini
+# shellcheck disable=SC2046
+expect_code 0 $(ranks 2) "$SYNCOPATE" advise described.ini \
+  --sync.scheme=easgd --eval.model=centre
+grep -q "own computations were measured on this machine" out ||
+  fail "updates were not measured: $(grep ^simulated out)"
+[[ $(row "--sync.scheme=bsp") && $(row "--sync.scheme=easgd") ]] ||
+  fail "measured, easgd's centre: $(cat out)"
+
 echo "keys of the input's own scheme keep no other scheme out"
 advise "easgd's centre" --network.mbit_s=100 --sync.scheme=easgd --eval.model=centre
 [[ $(row "--sync.scheme=bsp") && $(row "--sync.scheme=easgd") ]] ||

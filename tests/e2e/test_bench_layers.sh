@@ -78,9 +78,12 @@ grep -qE '^interaction_backward ' out || fail "no line of the interaction"
 # shellcheck disable=SC2046
 expect_code 0 $(ranks 2) "${layers[@]}" --data.batch=2
 [[ $(grep -c '^op ' out) == 1 ]] || fail "one rank speaks"
-expect_code 65 "${layers[@]}" --run.workers=2
-grep -q '^error: run.workers: 2 workers in one process' err ||
-  fail "workers of one process: $(cat err)"
+for launcher in "" "$(ranks 1)"; do
+  # shellcheck disable=SC2086
+  expect_code 65 $launcher "${layers[@]}" --run.workers=2
+  grep -q '^error: run.workers: 2 workers in one process' err ||
+    fail "workers of one process: $(cat err)"
+done
 
 # Plans are measured on a GPU only.
 CUDA_VISIBLE_DEVICES='' expect_code 66 "$SYNCOPATE" bench ops \

@@ -43,7 +43,7 @@ for command in "evaluate " "predict --output=x.csv"; do
   # shellcheck disable=SC2086
   expect_code 65 "$SYNCOPATE" ${command/ / hdf5.ini } --checkpoint=runs/pets \
     --data.path=other.h5
-  grep -q 'trained on classes of other names, or in another order' err ||
+  grep -q 'its classes differ in name or order from those of' err ||
     fail "$command: other classes: $(cat err)"
 done
 

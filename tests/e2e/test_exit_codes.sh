@@ -69,6 +69,8 @@ expect_code 73 "$SYNCOPATE" train tiny.ini --run.name=taken --checkpoint.resume=
 one_line "already holds a run"
 expect_code 76 "$SYNCOPATE" train tiny.ini --run.name=diverged --optimizer.lr=1e30
 grep -q "diverged.*worker 0" err || fail "divergence is not named: $(cat err)"
+grep -qxF "$(grep '^error: diverged' err)" runs/diverged/log.txt ||
+  fail "log.txt does not name the divergence: $(tail -n 3 runs/diverged/log.txt)"
 [[ -e runs/diverged/results.h5 ]] || fail "the diverged run kept no results"
 expect_code 76 "$SYNCOPATE" train tiny.ini --run.name=early --optimizer.lr=1e30 \
   --schedule.warmup=0 --run.stop_at=2
@@ -108,6 +110,12 @@ expect_code 0 "$SYNCOPATE" doctor
 # shellcheck disable=SC2046
 expect_code 0 $(ranks 2) "$SYNCOPATE" doctor
 grep -q "^\[ok\] *watchdog " out || fail "doctor: no watchdogs: $(cat out)"
+# What only another rank finds is said, once.
+expect_code 0 "$MPIEXEC" -bind-to none -n 1 env -u CUDA_VISIBLE_DEVICES \
+  "$SYNCOPATE" doctor : -n 2 env CUDA_VISIBLE_DEVICES=none "$SYNCOPATE" doctor
+(($(grep -c '^\[note\] *gpu .*CUDA_VISIBLE_DEVICES is "none"' out) == 1)) ||
+  fail "doctor: what rank 1 finds: $(cat out)"
+grep -q '^\[note\] *gpu *rank 1 on ' out || fail "doctor: whose? $(cat out)"
 # shellcheck disable=SC2046
 SYNCOPATE_INTERFACE=lo expect_code 0 $(ranks 2) "$SYNCOPATE" doctor
 # shellcheck disable=SC2046

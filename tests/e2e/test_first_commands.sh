@@ -176,12 +176,12 @@ says "unused    data.batch: data.batch_by_worker replaces it" out
 for command in train simulate; do
   expect_code 0 "$SYNCOPATE" $command tiny.ini --run.name=links --run.steps=6 --run.workers=2 \
     --network.group=2 --network.uplink_mbit_s=10 --network.group_mbit_s=100
-  says "unused    network.uplink_mbit_s: 2 workers are one group, which no message leaves" out
+  says "unused    network.uplink_mbit_s: all 2 workers are in one group, which no message leaves" out
   [[ $(grep -c '^unused' out) == 1 ]] || fail "$command: $(cat out)"
 done
 expect_code 0 "$SYNCOPATE" simulate tiny.ini --run.workers=2 --network.group=1 \
   --network.mbit_s=100 --network.group_latency_us=3
-says "unused    network.group_latency_us: in groups of one worker no message stays inside" out
+says "unused    network.group_latency_us: groups of one worker exchange no messages inside" out
 [[ $(grep -c '^unused' out) == 1 ]] || fail "groups of one: $(cat out)"
 
 echo "inspect of a file that is no result"

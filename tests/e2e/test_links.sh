@@ -7,6 +7,10 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 bench=("$SYNCOPATE" bench comm tiny.ini --run.workers=2)
 expect_code 64 "${bench[@]}" --bytes=8
 grep -q 'messages take no time between workers of one process' err || fail "$(cat err)"
+# A server's link is a cost, too: 4,096 bytes of two workers at 12.5 MB/s, twice.
+expect_code 0 "${bench[@]}" --bytes=4096 --by=parameter_server --repeats=2 \
+  --network.servers=apart --network.server_mbit_s=100
+grep -qE '^ +4096 +parameter_server +1310.7 ' out || fail "a server: $(cat out)"
 bench+=(--network.mbit_s=100 --network.latency_us=50)
 expect_code 0 "${bench[@]}" --bytes=8,4096 --by=ring --repeats=2
 rows=$(grep -c -E '^ +(8|4096) +(point_to_point|ring) ' out)
@@ -15,7 +19,7 @@ rows=$(grep -c -E '^ +(8|4096) +(point_to_point|ring) ' out)
 grep -qE '^ +4096 +point_to_point +377.7 ' out || fail "virtual: $(cat out)"
 expect_code 64 "${bench[@]}" --bytes=6
 expect_code 64 "${bench[@]}" --repeats=0
-expect_code 65 "${bench[@]}" --by=rang
+expect_code 64 "${bench[@]}" --by=rang
 expect_code 64 "$SYNCOPATE" bench step tiny.ini --bytes=8
 
 code=0

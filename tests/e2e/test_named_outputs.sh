@@ -26,9 +26,45 @@ expect_code 73 "$SYNCOPATE" simulate small.ini --output=f.h5
 [[ -p f.csv && -p f.safetensors && -p f.h5 ]] || fail "a pipe is replaced"
 ln -s runs/done/results.h5 linked.h5
 expect_code 73 "$SYNCOPATE" simulate small.ini --output=linked.h5
-says 'linked.h5: are the results of a run'
+says '^error: --output=linked.h5: would overwrite a file of a run'
 expect_code 73 "$SYNCOPATE" prepare images small.ini -o store
 says '^error: store: is a folder$'
+
+echo "no output replaces what a command reads or a run keeps"
+expect_code 0 "$SYNCOPATE" prepare images small.ini -o data.h5
+cat >given.ini <<'INI'
+[run]
+steps = 4
+threads = 1
+[data]
+kind = hdf5
+path = data.h5
+[model]
+family = resnet
+depth = 8
+INI
+checkpoint=$(echo runs/done/checkpoints/step-*)
+find runs data.h5 given.ini -type f ! -name '*.lock' -exec md5sum {} + | sort >before
+keeps() { # keeps FILE COMMAND...: it ends with 73 and says which file
+  expect_code 73 "$SYNCOPATE" "${@:2}" "$1"
+  says "^error: --output=$1: would overwrite "
+}
+keeps given.ini prepare images given.ini -o
+keeps data.h5 prepare images given.ini -o
+keeps data.h5 predict given.ini --checkpoint=runs/done -o
+keeps runs/done/results.h5 predict small.ini --checkpoint=runs/done -o
+keeps runs/done/results.h5 simulate small.ini --output
+keeps "$checkpoint/replica.h5" predict small.ini --checkpoint=runs/done -o
+touch runs/done/metrics.csv
+keeps runs/done/metrics.csv predict small.ini --checkpoint=runs/done -o
+rm runs/done/metrics.csv
+find runs data.h5 given.ini -type f ! -name '*.lock' -exec md5sum {} + | sort >after
+diff before after >&2 || fail "a refused output changed files"
+# Others in a run's folder are free, also a second time.
+for _ in 1 2; do
+  expect_code 0 "$SYNCOPATE" predict small.ini --checkpoint=runs/done \
+    -o runs/done/scores.csv
+done
 
 echo "a file that is called like a temporary one stays"
 echo mine >keep.csv.tmp

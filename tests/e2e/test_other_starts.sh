@@ -14,7 +14,7 @@ train 0 "--run.name=x-{scheme}-{seed}" --sync.scheme=local_sgd --run.seed=3 --ru
 listed=$(find runs -type f -exec sha256sum {} + | sort)
 from=runs/x-local_sgd-3/checkpoints/step-00000007
 train 65 "--run.name=x-{scheme}-{seed}" --checkpoint.resume=$from
-says '^error: .*run.name: x-\{scheme\}-\{seed\} would be runs/x-local_sgd-3 with the keys of the checkpoint' err
+says '^error: .*run.name: x-\{scheme\}-\{seed\} expands to runs/x-local_sgd-3 with the keys of the checkpoint' err
 [[ $(find runs -type f -exec sha256sum {} + | sort) == "$listed" ]] || fail "the other run changed"
 train 0 "--run.name=y-{scheme}-{seed}" --sync.scheme=local_sgd --run.seed=3 --checkpoint.resume=$from \
   --run.stop_at=8

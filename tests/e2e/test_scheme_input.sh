@@ -54,11 +54,11 @@ bad data.batch_by_worker "whole" "$(s bsp)" "$(w 2)" --data.batch_by_worker=4.5,
 bad stragglers.factor "3" "$(s asp)" "$(w 3)" --stragglers.factor=1,2
 bad stragglers.delay_workers "3" "$(s asp)" "$(w 3)" --stragglers.delay_ms=10 \
   --stragglers.delay_workers=3
-bad stragglers.delay_workers "7 is no rank of 1 worker" "$(s asp)" \
+bad stragglers.delay_workers "7 is not a rank of 1 worker" "$(s asp)" \
   --stragglers.delay_ms=10 --stragglers.delay_workers=0,7
-bad faults.rank "9 is no rank of 4 workers" "$(w 4)" --faults.kind=kill \
+bad faults.rank "9 is not a rank: 4 workers have ranks 0 to 3" "$(w 4)" --faults.kind=kill \
   --faults.rank=9
-bad faults.rank "1 is no rank of 1 worker" --faults.kind=nan --faults.rank=1
+bad faults.rank "1 is not a rank of 1 worker" --faults.kind=nan --faults.rank=1
 bad stragglers.delay_workers "name the ranks" "$(s asp)" "$(w 3)" \
   --stragglers.delay_ms=10
 bad stragglers.delay_until "more than" "$(s asp)" "$(w 3)" \

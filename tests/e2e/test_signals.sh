@@ -83,7 +83,7 @@ SLURM_JOB_ID=99 SLURM_JOB_END_TIME=$end expect_code 75 $(ranks 2) "$SYNCOPATE" t
 (($(date +%s) < end)) || fail "the run ended $(($(date +%s) - end)) s after its job"
 grep -q 'may not be possible' err out && fail "the end of the job came too soon"
 
-# MPICH's launcher passes signals on and then mostly returns 0 (jobs/README.md).
+# MPICH's launcher passes signals on and then usually returns 0 (jobs/README.md).
 if "$MPIEXEC" --version 2>&1 | grep -q HYDRA; then
   for signal in INT TERM; do
     # shellcheck disable=SC2046

@@ -258,7 +258,7 @@ grep -q '^  simulation: scheme bsp' out || fail "inspect: $(head -n 3 out)"
 expect_code 0 "$SYNCOPATE" train small.ini --run.name=kept --run.steps=2
 kept=$(sha256sum runs/kept/results.h5)
 expect_code 73 "$SYNCOPATE" simulate small.ini --output=runs/kept/results.h5
-grep -q 'results.h5: are the results of a run' err || fail "a run's: $(cat err)"
+grep -q 'results.h5: would overwrite a file of a run' err || fail "a run's: $(cat err)"
 [[ $(sha256sum runs/kept/results.h5) == "$kept" ]] || fail "a run's results changed"
 cp small.ini input.h5
 expect_code 73 "$SYNCOPATE" simulate input.h5 --output=input.h5
@@ -268,13 +268,13 @@ expect_code 0 "$SYNCOPATE" simulate "$SOURCE_DIR/inputs/smoke.ini" --compute.ste
   --compute.update_s=0.02 --network.latency_us=1000
 grep -q '^compute .* per step of a worker, then 0.02 s for the update$' out ||
   fail "update: $(cat out)"
-grep -q "mbit_s is not given: the workers' own links are not a limit" out ||
+grep -q "mbit_s is not given: the bandwidth of workers' links is unlimited" out ||
   fail "latency only: $(cat out)"
 expect_code 0 "$SYNCOPATE" simulate "$SOURCE_DIR/inputs/smoke.ini" --compute.step_s=0.01 \
   --compute.update_s=0.02 --compute.speed=0.5 --run.workers=4 --network.group=2 --network.mbit_s=100
 grep -q '^compute .* per step of a worker, then 0.02 s for the update at speed 1$' out ||
   fail "update of slow workers: $(cat out)"
-grep -q "group_mbit_s is not given: links within groups are not a limit" out ||
+grep -q "group_mbit_s is not given: the bandwidth of links within groups is unlimited" out ||
   fail "islands without a bandwidth: $(cat out)"
 # A bandwidth that is hardly one, and an episode that would divide none.
 for keys in "--network.mbit_s=1e-308" "--network.mbit_s=100 --network.efficiency=1e-310" \

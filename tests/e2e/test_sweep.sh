@@ -270,9 +270,13 @@ goes_to runs/a '' 's/= swept/= runs\/a/'
 # A target of all runs does not end those that are tuned.
 sed -e 's/^overrides = "run.*//; s/= swept/= fresh/; s/base.ini/target.ini/' \
   tiny.sweep >target.sweep
-sed 's/^steps = 48/steps = 48\ntarget = accuracy >= 0.5/' base.ini >target.ini
-expect_code 0 sweep target.sweep --dry-run
-shows '--run.target=-' "$scratch/out"
+# Inputs are read as the program reads them: with comments and a mark of UTF-8.
+for form in 's/^//' 's/^\[run\]$/[run]  # the run/' '1s/^/\xef\xbb\xbf/'; do
+  sed -e 's/^steps = 48/steps = 48\ntarget = accuracy >= 0.5/' -e "$form" \
+    base.ini >target.ini
+  expect_code 0 sweep target.sweep --dry-run
+  shows '--run.target=-' "$scratch/out"
+done
 # Nor does a target of a study's size, unless [tune] itself names one.
 sed -e '/^overrides = "run/d; s/= swept/= sized/' tiny.sweep >sized.sweep
 cat >>sized.sweep <<'END'

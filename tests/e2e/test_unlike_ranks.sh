@@ -96,7 +96,7 @@ evaluate() { # evaluate PATTERN KEYS-OF-RANK-1
     -n 1 "$SYNCOPATE" evaluate tiny.ini "${@:2}"
   grep -qE "^error: .*$1" err || fail "evaluate ${*:2}: $(cat err)"
 }
-evaluate 'runs/other/.*: rank 1 on .* has another checkpoint there than rank 0' \
+evaluate 'runs/other/.*: rank 1 on .* finds a different checkpoint there than rank 0' \
   --checkpoint=runs/other
 evaluate 'rank 1 on .* has data.test_samples = 20, rank 0 has 40' \
   --checkpoint=host0/runs/first --data.test_samples=20

@@ -148,33 +148,33 @@ void Network::Link::take(Time from, Time until, bool is_at_boundary) {
     later.insert(next, {from, until});
 }
 
-Network::Place Network::place_of(const Transit& message, int hop) const {
-  const Link& link = links_[hop];
+Network::Place Network::place_of(const Transit& message, int link) const {
+  const Link& queue = links_[link];
   Place place{.begin = message.first_};
-  auto taken = link.later.end();
-  if (link.takes_time()) {
-    place.begin = std::max({message.first_, link.free, link.drained});
-    taken = link.after(place.begin);
+  auto taken = queue.later.end();
+  if (queue.takes_time()) {
+    place.begin = std::max({message.first_, queue.free, queue.drained});
+    taken = queue.after(place.begin);
     // A message that takes no time passes at the moment when another begins.
     const auto is_in_the_way = [&] {
-      if (taken == link.later.end()) return false;
+      if (taken == queue.later.end()) return false;
       if (taken->from != place.begin) return taken->from < place.begin;
-      return !message.is_probe_ && service_s(message, hop, 1) > 0;
+      return !message.is_probe_ && service_s(message, link, 1) > 0;
     };
     for (; is_in_the_way(); ++taken) place.begin = taken->until;
   }
-  place.state = state_of(message, hop, place.begin);
+  place.state = state_of(message, link, place.begin);
   if (message.is_probe_) return place;
-  place.service = service_s(message, hop, place.state.slowdown);
-  for (; taken != link.later.end() && taken->from < place.until(); ++taken)
+  place.service = service_s(message, link, place.state.slowdown);
+  for (; taken != queue.later.end() && taken->from < place.until(); ++taken)
     place.interrupted += taken->until - taken->from;
   return place;
 }
 
 void Network::pass(Transit& message) {
-  const int hop = message.links_[message.next_];
-  const Time latency_s = is_sending(hop) ? message.latency_s_ : 0;
-  const Place place = place_of(message, hop);
+  const int link = message.links_[message.next_];
+  const Time latency_s = is_sending(link) ? message.latency_s_ : 0;
+  const Place place = place_of(message, link);
   const Time spread = place.service + place.interrupted;
   // Bytes leave a link no sooner than they reach it, and evenly until the last.
   const Time end = std::max(place.until(), message.last_);
@@ -185,7 +185,7 @@ void Network::pass(Transit& message) {
   if (message.next_ == 0)
     message.left_ = message.is_probe_ ? message.first_ : end;
   if (!message.is_probe_)
-    links_[hop].take(place.begin, place.until(), is_at_boundary_);
+    links_[link].take(place.begin, place.until(), is_at_boundary_);
   message.first_ = first + latency_s + place.state.added_s;
   message.last_ = end + latency_s + place.state.added_s;
   ++message.next_;

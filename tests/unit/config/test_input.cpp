@@ -301,6 +301,29 @@ TEST(Resume, KeysThatAreNotGivenAreTaken) {
             Options().optimizer.momentum);
 }
 
+// Of [stragglers], only what names workers may change with their number.
+TEST(Resume, WhatMayChangeWithTheNumberOfWorkers) {
+  const auto conflicts_of = [](const Lines& before, const Lines& after) {
+    return resume_conflicts(parse_text(kGood, before).resolved,
+                            parse_text(kGood, after).resolved,
+                            Workers::kMayDiffer);
+  };
+  const std::string uniform = "--stragglers.random=uniform";
+  EXPECT_EQ(conflicts_of({"--run.workers=4", "--stragglers.factor=1,1,1,2"},
+                         {"--run.workers=2", "--stragglers.factor=3,1"}),
+            Lines{});
+  EXPECT_EQ(conflicts_of({"--run.workers=4", "--stragglers.delay_ms=5",
+                          "--stragglers.delay_workers=3"},
+                         {"--run.workers=2", "--stragglers.delay_ms=7",
+                          "--stragglers.delay_workers=1"}),
+            Lines{});
+  EXPECT_EQ(
+      conflicts_of({"--run.workers=4", uniform, "--stragglers.random_ms=10"},
+                   {"--run.workers=2", uniform, "--stragglers.random_ms=50"}),
+      (Lines{"stragglers.random_ms: was 10, now 50: not allowed to change on "
+             "resume"}));
+}
+
 // A key that is younger than the run has the value of before; one that the
 // run's kinds did not use is another matter.
 TEST(Resume, KeysThatTheRunDidNotKnow) {
