@@ -331,7 +331,18 @@ class Rule:
             return obtained, "not reproduced: " + (
                 "diverged" if has_diverged else "no number")
         holds = self.low <= mean <= self.high
-        return obtained, "reproduced" if holds else "not reproduced"
+        verdict = "reproduced" if holds else "not reproduced"
+        return obtained, verdict + self.reservation(values, holds)
+
+    def reservation(self, values, holds):
+        """Says so if a part of the 95% interval calls for the other verdict."""
+        mean, half = interval(values)
+        if math.isnan(half):  # of one value, such as a gap
+            return ""
+        is_inside = self.low <= mean - half and mean + half <= self.high
+        is_outside = mean + half < self.low or self.high < mean - half
+        return "" if is_inside == holds and is_outside != holds \
+            else ": mean only"
 
 
 def read_rules(path, section, cells):

@@ -145,7 +145,12 @@ void print_advice(Log& log,
         100 * fastest.exposed_share());
     log.line(
         "           Accuracy per sample may differ from bsp's and is not "
-        "predicted.");
+        "predicted. Tune optimizer.lr");
+    log.line(
+        "           and the scheme's own keys: in inputs/studies, the best "
+        "rates "
+        "of schemes differ");
+    log.line("           by a factor of up to 25.");
     return;
   }
   print_variant(log, simplest_of_the_fastest(bsp));

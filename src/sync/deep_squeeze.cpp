@@ -56,6 +56,7 @@ SchemeInfo deep_squeeze_scheme() {
                 check_contraction(request, "deep_squeeze");
               },
           .keys = &choco_keys,
+          .defaults = {{"choco.gamma", "0.2"}},
           .planned_bytes = &compressed_gossip_bytes,
           .uses_topology = true,
           .uses_compressor = true,

@@ -164,7 +164,8 @@ Keys choco_keys() {
            .doc = "Consensus step size (choco and deep_squeeze). It depends "
                   "on the compressor and on the size of tensors, as "
                   "postprocess/tune_gamma.py finds; if it is too "
-                  "large, workers drift apart.",
+                  "large, workers drift apart. If this key is not given, "
+                  "sync.scheme = deep_squeeze uses 0.2.",
            .low = 0,
            .high = 1,
            .is_low_open = true},

@@ -126,7 +126,7 @@ mapfile -t studies < <(
   sed -n 's/^| `\([a-z_]*\)` (\([a-z]*\)).*/\1-\2/p; s/^| `\([a-z_]*\)` |.*/\1/p' says)
 judge "${studies[@]}" >is
 judge house_alike house_slow house_straggler house_bytes >house
-python - "$(grep -c ',reproduced$' house)" "$(wc -l <house)" "$root/README.md" <<'PY' ||
+python - "$(grep -cE ',reproduced($|:)' house)" "$(wc -l <house)" "$root/README.md" <<'PY' ||
 import re, sys
 holds, rules, path = sys.argv[1:]
 says, study = [], ""
