@@ -17,7 +17,7 @@ die() { # die CODE LINE
 
 case ${1:-} in -h | --help) sed -n '2,11s/^# \{0,1\}//p' "$0"; exit 0 ;; esac
 (($# == 2)) || die 64 "usage: jobs/fetch_data.sh fashion-mnist|cifar10|cifar100 DIR"
-name=$1 dir=${2%/}
+name=$1 dir=$(realpath -m -- "$2") # the folder itself, not a link to it
 
 # Published digests (MD5), the files that the archive must contain, its address.
 case $name in
@@ -56,6 +56,8 @@ fi
 if [[ -e $dir ]] && [[ ! -d $dir || -n $(ls -A "$dir") ]]; then
   die 73 "$dir: exists and is not $name; give a new or an empty folder"
 fi
+[[ $dir != "$(pwd -P)" ]] ||
+  die 73 "$dir: is the current folder, which cannot be replaced; give another one"
 
 if command -v curl >/dev/null; then
   download() { curl --fail --location --silent --show-error --connect-timeout 30 \

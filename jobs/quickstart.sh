@@ -6,6 +6,7 @@
 # The runs go to runs/quickstart, or to runs/quickstart-2 (-3, ...) if that
 # exists: earlier runs are kept. SYNCOPATE_RUNS replaces runs/.
 set -euo pipefail
+unset CDPATH # with which cd may go elsewhere
 cd "$(dirname "$0")/.."
 # shellcheck source=env/packages.sh
 source jobs/env/packages.sh

@@ -13,6 +13,7 @@
 # Exit codes: as in jobs/sweep.sh. A rule that does not hold is a result, not a
 # failure.
 set -euo pipefail
+unset CDPATH # with which cd may print, or go elsewhere
 root=$(cd "$(dirname "$0")/.." && pwd)
 case ${1:-} in -h | --help)
   sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "$0"

@@ -4,6 +4,7 @@
 # Works from any folder. The site file is $SITE, or else jobs/sites/site.sh, a
 # copy of jobs/sites/example.sh.
 set -euo pipefail
+unset CDPATH # with which cd may print, or go elsewhere
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=env/site.sh
 source "$root/jobs/env/site.sh"

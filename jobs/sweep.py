@@ -9,7 +9,8 @@ import time
 
 from sweep_file import read_sweep  # also puts postprocess/ on the path
 from run_reader import run_main
-from sweep_choice import choose, conclude, record_finals, write_tuning
+from sweep_choice import choose, conclude, record_finals, \
+    refuse_unwritable, write_tuning
 from sweep_grid import tune_jobs
 from sweep_options import Parser
 from sweep_recorded import take_recorded
@@ -83,7 +84,8 @@ class Queue:
         ended = len(jobs) - len(to_do)
         if ended:
             print(f"{jobs[0].phase}: {ended} of {counted(len(jobs), 'run')} "
-                  f"{'is' if ended == 1 else 'are'} there", flush=True)
+                  f"{'has' if ended == 1 else 'have'} already finished",
+                  flush=True)
         while self.running or (to_do and not self.stop_signal):
             while to_do and len(self.running) < self.at_a_time and \
                     not self.stop_signal:
@@ -137,6 +139,8 @@ def run_sweep(sweep, at_a_time, is_dry):
     jobs = tune_jobs(sweep)
     plan = jobs + final_jobs(sweep, choose(sweep)[0])
     remember(sweep, known, plan)
+    if not is_dry:
+        refuse_unwritable(sweep)
     validate(sweep, [job for job in plan if outcome(sweep, job)[0] == "to do"],
              at_a_time)
     if is_dry:

@@ -35,6 +35,7 @@
 # and 130 stopped by a signal: start again to resume. A run that diverges is a
 # result, not a failure.
 set -euo pipefail
+unset CDPATH # with which cd may print, or go elsewhere
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=env/python.sh
 source "$root/jobs/env/python.sh"

@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 from sweep_file import ROOT  # also puts postprocess/ on the path
+from exit_codes import CANNOT_CREATE
 from run_reader import RunError, open_run, print_table
-from study import record
+from study_tables import record
 from sweep_grid import best_of, is_at_edge, mean_of, means_of, remark_on, \
     values_of
 from sweep_recorded import input_digest
@@ -28,7 +29,7 @@ def choose(sweep):
             continue
         means = means_of(sweep, variant, values_of(sweep, variant))
         if means is None:
-            remarks[variant] = "not chosen: runs are missing"
+            remarks[variant] = "not chosen: some tuning runs have no result"
             continue
         best[variant] = best_of(sweep, means)
         remarks[variant] = remark_on(sweep, means, best[variant])
@@ -76,6 +77,14 @@ def study_folder(sweep):
     return os.path.dirname(os.path.abspath(sweep.path))
 
 
+def refuse_unwritable(sweep):
+    """Refuses, before any run, a study whose folder takes no results."""
+    folder = study_folder(sweep)
+    if sweep.rules and not os.access(folder, os.W_OK):
+        raise RunError(CANNOT_CREATE, f"{folder}: not writable: a study is "
+                       "recorded beside its study.sweep")
+
+
 def record_finals(sweep, jobs):
     """Records those final runs that have ended beside the study's file. Rows of
     other runs stay as they are."""
@@ -83,13 +92,16 @@ def record_finals(sweep, jobs):
         (job.variant, job.seed, job.value, input_digest(sweep, job.variant),
          open_run(folder_of(sweep, job)))
         for job in jobs if outcome(sweep, job)[0] in ("finished", "diverged")],
-        sweep.target)
+        sweep.metric, sweep.target)
 
 
 def conclude_study(sweep, jobs):
-    """Records the final runs, and judges the study's rules."""
+    """Records the final runs, and judges the study's rules by the rows that this
+    input made."""
     record_finals(sweep, jobs)
-    run_script("study.py", study_folder(sweep), "--size", sweep.size)
+    run_script("study.py", study_folder(sweep), "--size", sweep.size, *(
+        f"--input={variant}={input_digest(sweep, variant)}"
+        for variant in sweep.variants))
 
 
 def conclude_simulations(sweep, jobs):

@@ -2,6 +2,8 @@
 tuning and final runs. inputs/compare_schemes.sweep explains its lines,
 inputs/studies/README.md those of a study.
 """
+from __future__ import annotations
+
 import os
 import re
 import shlex
@@ -12,7 +14,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "postprocess"))
 from exit_codes import BAD_INPUT, INPUT_MISSING, USAGE  # noqa: E402
 from run_reader import METRICS, RunError, parse_ini  # noqa: E402
-from study import read_rules, sections_of  # noqa: E402
+from study import read_rules, refuse_metric, sections_of  # noqa: E402
 from target import Target, parse_target  # noqa: E402
 
 FORMAT = {"sweep": {"input", "directory", "metric", "command", "target"},
@@ -264,6 +266,8 @@ def read_sweep(path, arguments):
         if key in found:
             raise RunError(BAD_INPUT, f"{where}: {key} is what is tuned")
     rules = read_rules(path, sections.get("rules", {}), sections["variants"])
+    if rules:
+        refuse_metric(path, metric)
     if rules and not size:
         raise RunError(BAD_INPUT, f"{path}: [sizes]: missing, for [rules]")
     target = parse_target(sweep["target"], f"{path}: sweep.target:") \

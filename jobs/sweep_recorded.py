@@ -8,7 +8,7 @@ import json
 import os
 
 from sweep_file import ROOT  # noqa: F401, puts postprocess/ on the path
-from study import read_rows
+from study_tables import read_rows
 from sweep_runs import MAY_CHANGE, counted, final_jobs, job_of, outcome
 
 # Not of the input that the digest stands for: keys that change no result, the
@@ -18,6 +18,9 @@ LEFT_OUT = MAY_CHANGE | {"run.name", "run.seed", "run.threads",
                          "data.vocabulary"}
 # Keys that are younger than some rows, with the value that they had before.
 AS_BEFORE = {("data.fill", "mean")}
+
+# Metrics that rows always had in their column "accuracy".
+FIRST_METRICS = ("accuracy", "f1", "auc")
 
 
 def without(keys):
@@ -33,6 +36,11 @@ def input_digest(sweep, variant):
     if sweep.key:
         keys[sweep.key] = [sweep.grid, sweep.extends, sweep.metric,
                            sweep.tune_seeds, without(sweep.tune_overrides)]
+    # Both decide what is recorded, and are younger than some rows.
+    if sweep.target and keys.get("run.target", "-") == "-":
+        keys["sweep.target"] = str(sweep.target)
+    if sweep.metric not in FIRST_METRICS:
+        keys["sweep.metric"] = sweep.metric
     text = json.dumps(keys, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
@@ -54,7 +62,7 @@ def take_recorded(sweep, here):
         digest = input_digest(sweep, variant)
         same = [row for row in mine if row.get("input") == digest]
         tell(sweep, [row for row in mine if row not in same],
-             "with another input", told)
+             "a different input", told)
         values = {row["tuned"] for row in same}
         value = here[variant]
         if not value and len(values) == 1:
@@ -63,7 +71,7 @@ def take_recorded(sweep, here):
                 sweep.tuned[variant] = value
         taken = [row for row in same if row["tuned"] == value]
         tell(sweep, [row for row in same if row not in taken],
-             f"with another {sweep.key}", told)
+             f"a different {sweep.key}", told)
         sweep.recorded.update({(variant, row["seed"]): row for row in taken})
     jobs = final_jobs(sweep, dict.fromkeys(sweep.variants, ""))
     count = [outcome(sweep, job)[0] for job in jobs].count("recorded")
@@ -80,4 +88,4 @@ def tell(sweep, rows, what, told):
     for row in rows:
         job = job_of(sweep, "final", row["cell"], "", row["seed"])
         if outcome(sweep, job)[0] == "to do":
-            told.append(f"{job.title}: recorded {what}: runs again")
+            told.append(f"{job.title}: recorded with {what}; runs again")

@@ -95,16 +95,16 @@ def outcome(sweep, job):
         if found[0] == "to do":
             row = sweep.recorded.get((job.variant, job.seed))
             return found if job.phase == "tune" or row is None else (
-                "recorded", metric_of(sweep, row))
+                "recorded", metric_of(row))
         sweep.ended[place] = found
     return sweep.ended[place]
 
 
-def metric_of(sweep, row):
-    """Of a row of results.csv, whose `accuracy` is the runs' first metric."""
+def metric_of(row):
+    """Of a row of results.csv, whose `accuracy` is the study's metric."""
     if row["state"] == "diverged":
         return None
-    return float(row["loss" if sweep.metric == "loss" else "accuracy"])
+    return float(row["accuracy"])
 
 
 def refuse_other_data(sweep, job, run):

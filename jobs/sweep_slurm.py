@@ -21,7 +21,7 @@ import sys
 from sweep_file import ROOT, read_sweep
 from exit_codes import BAD_INPUT, CANNOT_CREATE, UNAVAILABLE
 from run_reader import RunError, run_main
-from sweep_choice import choose, conclude, write_tuning
+from sweep_choice import choose, conclude, refuse_unwritable, write_tuning
 from sweep_grid import MOST_EXTENSIONS, extension_slots, grid_jobs, tune_jobs
 from sweep_options import Parser
 from sweep_recorded import take_recorded
@@ -191,11 +191,13 @@ def submit(arguments):
     plan = tuning + final_jobs(sweep, choose(sweep)[0])
     remember(sweep, known, plan)
     to_tune = waiting(sweep, tuning)
+    if not options.dry_run:
+        refuse_unwritable(sweep)
     validate(sweep, waiting(sweep, plan))
     refuse_if_active(sweep)
     best = {}
     if not to_tune:
-        best = choice(sweep, known)
+        best = choose(sweep)[0] if options.dry_run else choice(sweep, known)
     finals = final_slots(sweep, best)
     to_run = [job for job in waiting(sweep, finals)
               if to_tune or job.value is not None]

@@ -13,8 +13,8 @@ differ between the values are listed, as they may also explain the difference.
 makes them. Means are over the n runs that finished. Diverged runs and those
 that did not finish (stopped, killed, or still running) are counted separately.
 Times and bytes to a target (--target, or the run.target of all runs) are
-medians over all runs: those that used up their budget or diverged do not reach
-it, and those that ended early are censored (target.py). The last line is a
+medians over all runs: those that used up their budget or diverged before do not
+reach it, and those that ended early are censored (target.py). The last line is a
 verdict: the best group, those that the runs cannot tell apart from it, and
 those that are left out (verdict.py).
 """
@@ -25,7 +25,8 @@ from collections import defaultdict
 import packages  # noqa: F401, says which package is missing
 
 import target as targets
-from groups import common_limit, compared_keys, grouped, interval, metric_of, \
+from groups import CLOCKS_DIFFER, clocks_differ, common_limit, \
+    compared_keys, grouped, interval, metric_of, \
     metric_with_interval, refuse_unlike, shown_label, shown_metric, \
     unknown_key, with_interval
 from run_reader import open_runs, print_markdown, print_table
@@ -109,6 +110,8 @@ def notes(groups):
             why = "some runs end where they reach run.target"
         yield (f"{why}: worker_steps "
                + ", ".join(f"{value:.0f}" for value in sorted(budgets)))
+    if clocks_differ(everyone):
+        yield CLOCKS_DIFFER
     versions = {str(run.provenance.get("git", "?")) for run in everyone
                 if not run.is_published}
     if len(versions) > 1:

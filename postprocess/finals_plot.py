@@ -26,11 +26,19 @@ REFERENCE = "bsp"
 WIDTH, ROW, MARGIN = 2.6, 0.22, 0.9  # inches
 
 
+def split(argument):
+    """FOLDER and TITLE of FOLDER=TITLE: at the first = that follows a folder."""
+    for place, sign in enumerate(argument + "="):
+        if sign == "=" and os.path.isdir(argument[:place]):
+            return argument[:place], argument[place + 1:]
+    return argument.partition("=")[::2]
+
+
 class Panel:
     """The recorded runs of one size of a study."""
 
     def __init__(self, argument, size):
-        self.folder, _, title = argument.partition("=")
+        self.folder, title = split(argument)
         self.title = title or os.path.basename(self.folder.rstrip("/"))
         study = read_study(self.folder)
         self.metric = study.metric
@@ -100,11 +108,12 @@ def main(arguments):
     cells = in_order(panels)
     figure, axes = prepare().subplots(
         1, len(panels), sharex=True, sharey=True, squeeze=False,
-        figsize=(1.2 + WIDTH * len(panels), MARGIN + ROW * len(cells)),
-        layout="constrained")
-    axes[0, 0].set_yticks(range(len(cells)), [plain(cell) for cell in cells])
+        figsize=(1.2 + WIDTH * len(panels), MARGIN + ROW * len(cells)))
+    axes[0, 0].set_yticks(range(len(cells)))
+    axes[0, 0].set_yticklabels([plain(cell) for cell in cells])
     for place, panel in zip(axes[0], panels):
         draw(place, panel, cells)
+    figure.tight_layout()
     save(figure, options.output)
     return 0
 

@@ -59,6 +59,16 @@ def common_clock(runs):
         run.has_virtual_time() for run in evaluated) else "time_s"
 
 
+def clocks_differ(runs):
+    """Whether some runs with evaluations have virtual time and others, such as
+    those under MPI, only wall time."""
+    return len({run.has_virtual_time() for run in runs if run.metric}) > 1
+
+
+CLOCKS_DIFFER = ("some runs have virtual time and others only wall time: times "
+                 "of the two do not compare")
+
+
 def t95(freedom):
     """Student's two-sided 95% point; degrees of freedom are rounded down."""
     freedom = max(int(freedom), 1)
@@ -204,7 +214,7 @@ def grouped(runs, by):
     for first, *others in groups.values():
         with_seed = {first.input.get("run.seed"): first}
         for run in others:
-            refuse_pooling(first, run, by)
+            refuse_pooling(first, run)
             seed = run.input.get("run.seed")
             if seed in with_seed:
                 raise RunError(BAD_INPUT, f"repeated seed: run.seed is {seed} "
@@ -213,9 +223,8 @@ def grouped(runs, by):
     return groups
 
 
-def refuse_pooling(first, run, by):
-    """Exits with one line and 65 if an interval would cover different runs,
-    which are alike in `by`."""
+def refuse_pooling(first, run):
+    """Exits with one line and 65 if an interval would cover different runs."""
     mine, theirs = compared_keys(first), compared_keys(run)
     if common_limit([first, run]):
         mine.pop("run.steps", None)
@@ -227,11 +236,11 @@ def refuse_pooling(first, run, by):
         # sync.scheme.
         key = min(differing, key=lambda key: (
             key not in mine or key not in theirs, key))
-        raise RunError(BAD_INPUT, f"unlike runs: {key} is "
-                       f"{mine.get(key, '(unset)')} in {first.label}, "
-                       f"{theirs.get(key, '(unset)')} in {run.label}: "
-                       f"--by {key} would compare them; with --by {by}, "
-                       "name runs that are alike otherwise")
+        raise RunError(BAD_INPUT, f"{first.label} and {run.label} cannot be "
+                       f"pooled: {key} is {mine.get(key, '(unset)')} in "
+                       f"{first.label} and {theirs.get(key, '(unset)')} in "
+                       f"{run.label}; use --by {key} to compare them, or pass "
+                       "only runs that agree in all other keys")
 
 
 def shown_metric(runs, metric):

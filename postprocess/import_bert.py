@@ -25,8 +25,8 @@ one, as fp32: bert.embeddings.word_embeddings.weight,
 bert.encoder.layer.0.attention.self.query.weight, ..., qa_outputs.weight. Older
 names are corrected (gamma, beta), TensorFlow's kernels transposed. The rest
 (the pooler, heads of pre-training) is left out and listed.
-It refuses weights that are not a whole BERT: a missing tensor, shapes that do
-not fit each other, a value that is not finite. It prints the matching keys of
+It rejects incomplete or inconsistent BERT weights: a missing tensor, shapes that
+do not fit each other, a value that is not finite. It prints the matching keys of
 [model]; no file of weights has the number of heads (config.json has it).
 
 Needs numpy. Exit codes: 0 done, 64 usage, 65 bad input, 66 no input, 73 the
@@ -117,7 +117,7 @@ def read_torch(path):
             state = state[inner]
     if not isinstance(state, dict):
         raise bad(path, "holds no table of tensors")
-    return {name: lambda value=value: value.float().numpy()
+    return {name: lambda value=value: value.detach().float().numpy()
             for name, value in state.items()
             if isinstance(name, str) and torch.is_tensor(value)
             and value.is_floating_point()}

@@ -1,5 +1,6 @@
 """Every script imports this before what may not be installed: the first import
-that fails then ends the script with one line that names the package.
+that fails then ends the script with one line that names the package. So does a
+Python that is too old.
 """
 import os
 import sys
@@ -34,4 +35,11 @@ def one_line(kind, error, trace):
     sys.exit(INPUT_MISSING)
 
 
+if sys.version_info < (3, 9):
+    print(f"error: {sys.executable}: Python {sys.version.split()[0]}: 3.9 or "
+          "newer expected", file=sys.stderr)
+    sys.exit(INPUT_MISSING)
 sys.excepthook = one_line
+# As the program: files are read while runs write them, and some file systems have
+# no locks. h5py reads this when it is imported.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")

@@ -15,7 +15,6 @@
         histogram sync/staleness as a map of colours
 """
 import csv
-import re
 import sys
 
 import packages  # noqa: F401, says which package is missing
@@ -32,17 +31,14 @@ from styles import PICTURES, check_ending, legend_above, marked, \
     prepare, save, scheme_of, styles_of
 
 
+MOST_WORKERS = 32  # with a line each
+
+
 def is_histogram(run, name):
     """Whether a row of the column counts pushes by the values 0, 1, ..., or by
-    as many together as bin_width() says, the last one for all that are
+    as many together as Run.bin_width() says, the last one for all that are
     larger."""
     return run.units.get(name) == "pushes"
-
-
-def bin_width(run, name):
-    found = re.search(r"(\d+) values to a column",
-                      run.descriptions.get(name, ""))
-    return int(found[1]) if found else 1
 
 
 def mean_of_rows(y):
@@ -54,7 +50,8 @@ def mean_of_rows(y):
 
 def mean_of_histograms(counts, width):
     """The mean of the values that each row counts, of those in a bin its
-    middle; NaN for rows of none."""
+    middle; NaN for rows of none. Rows of fewer workers end in NaN."""
+    counts = np.nan_to_num(counts)
     values = width * np.arange(counts.shape[1]) + (width - 1) / 2
     with np.errstate(invalid="ignore"):
         return counts @ values / counts.sum(axis=1)
@@ -64,12 +61,17 @@ def parts_of(run, name, y):
     """{label: values} of a run that is alone: those of each worker, or how many
     pushes had each value that there was."""
     if is_histogram(run, name):
-        width, what = bin_width(run, name), name.partition("/")[2]
+        width, what = run.bin_width(name), name.partition("/")[2]
         return {f"{what} {width * part}" + (
                     f" to {width * part + width - 1}" if width > 1 else ""):
                 y[:, part] for part in range(y.shape[1])
                 if np.nansum(y[:, part]) > 0}
     return {f"worker {part}": y[:, part] for part in range(y.shape[1])}
+
+
+def is_averaged(runs, y):
+    """Whether a column by worker is drawn as one line, their mean."""
+    return len(runs) > 1 or y.shape[1] > MOST_WORKERS
 
 
 def column_lines(runs, table, column, axis):
@@ -82,20 +84,23 @@ def column_lines(runs, table, column, axis):
         if not len(y):
             continue
         if np.isnan(y).all():
-            print(f"note: {run.path}: {name} holds no numbers",
+            print(f"note: {run.path}: {name} contains no finite values",
                   file=sys.stderr)
             continue
+        if name in run.other_bins:
+            print(f"note: {run.path}: {name} of its earlier part is left out: "
+                  "it counts by other bins", file=sys.stderr)
         x = x_values(run, table, axis)
         if np.isnan(x).all():
             print(f"note: {run.path}: has no {axis}", file=sys.stderr)
             continue
         parts = parts_of(run, name, y) if y.ndim == 2 and len(runs) == 1 \
             else {}
-        if parts and (y.shape[1] <= 32 or is_histogram(run, name)):
+        if parts and (is_histogram(run, name) or not is_averaged(runs, y)):
             lines += [(label, None, x, part) for label, part in parts.items()]
         else:
             if is_histogram(run, name):
-                y = mean_of_histograms(y, bin_width(run, name))
+                y = mean_of_histograms(y, run.bin_width(name))
             elif y.ndim == 2:
                 y = mean_of_rows(y)
             lines.append((run.label, scheme_of([run]), x, y))
@@ -126,7 +131,7 @@ def draw_column(plt, runs, name, axis, path):
     table, _, column = name.partition("/")
     lines = column_lines(runs, table, column, axis)
     one = next(run for run in runs if name in run.units)
-    figure, panel = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, panel = plt.subplots(figsize=(6.4, 4))
     remarks = [one.units[name]] * (one.units[name] != "1")
     if is_histogram(one, name):
         counts = one.column(table, column)
@@ -134,9 +139,10 @@ def draw_column(plt, runs, name, axis, path):
         if len(runs) > 1:
             remarks.append("mean over pushes")
         elif np.nansum(counts[:, -1]) > 0:
-            last = bin_width(one, name) * (counts.shape[1] - 1)
+            last = one.bin_width(name) * (counts.shape[1] - 1)
             remarks.append(f"{last}: that many or more")
-    elif len(runs) > 1 and one.column(table, column).ndim == 2:
+    elif one.column(table, column).ndim == 2 and \
+            is_averaged(runs, one.column(table, column)):
         remarks.append("mean over workers")
     if table == "comm":
         remarks.append("in each row")
@@ -145,18 +151,20 @@ def draw_column(plt, runs, name, axis, path):
     panel.set_xlabel(AXES[axis])
     if len(runs) == 1 and is_histogram(one, name):
         draw_histogram(figure, panel, lines[0][2], counts,
-                       bin_width(one, name))
+                       one.bin_width(name))
+        figure.tight_layout()
         save(figure, path)
         return
     looks = styles_of([scheme for _, scheme, *_ in lines])
     for (_, _, x, y), look in zip(lines, looks):
         panel.plot(x, y, **look, markevery=marked(len(y)))
     panel.grid(alpha=0.3)
+    legend = 0
     if len(lines) > 1:
         legend = legend_above(figure, [label for label, *_ in lines], looks,
                               most=8)
         figure.set_figheight(4 + legend)
-        figure.get_layout_engine().set(rect=(0, 0, 1, 4 / (4 + legend)))
+    figure.tight_layout(rect=(0, 0, 1, 4 / (4 + legend)))
     save(figure, path)
 
 

@@ -4,12 +4,13 @@ other, each line also has a panel of its own, with its band.
 """
 import copy
 import math
+import sys
 from functools import reduce
 
 import numpy as np
 
 from exit_codes import BAD_INPUT
-from groups import common_clock, grouped, in_order, interval, lacking, \
+from groups import CLOCKS_DIFFER, clocks_differ, common_clock, grouped, in_order, interval, lacking, \
     metric_of, refuse_unlike, shown_label, shown_metric
 from run_reader import METRICS, in_words
 from script import RunError
@@ -81,8 +82,8 @@ def curve_of(runs, metric, clock):
     else:
         rows = common_rows(steps)
     if runs and not len(rows[0]):
-        raise RunError(BAD_INPUT, "unlike evaluations: none is at the same "
-                       f"step in {', '.join(run.label for run in runs)}")
+        raise RunError(BAD_INPUT, f"{', '.join(run.label for run in runs)}: "
+                       "have no evaluation step in common")
 
     def mean_and_half(columns):
         points = [interval(values) for values in
@@ -139,6 +140,8 @@ def curves_of(runs, by):
              for run in part]
     clock = common_clock(whole or [run for part, _ in drawn.values()
                                    for run in part])
+    if clocks_differ([run for part, _ in drawn.values() for run in part]):
+        print(f"note: {CLOCKS_DIFFER}", file=sys.stderr)
     curves, schemes = {}, []
     for label, group in groups.items():
         part, has_diverged = drawn[label]
@@ -262,7 +265,7 @@ def draw_small(figure, grid, curves, looks, limits):
         look = {**look, "marker": marker, "linestyle": "-", "linewidth": 1.8,
                 "path_effects": [edge]}
         draw_line(panel, line, look, curves[label].get("diverged"))
-        panel.set_title(label, fontsize=9, pad=2)
+        panel.set_title(plain(label), fontsize=9, pad=2)
         panel.grid(alpha=0.3)
         panel.tick_params(labelleft=column == 0,
                           labelbottom=place + grid.ncols >= len(curves))
@@ -377,7 +380,8 @@ def figure_of(plt, curves, schemes, axes, possible):
             top=split - 0.2 / height, wspace=0.16, hspace=0.3)
         first = draw_small(figure, below, drawn, looks, limits)
         first.set_xlim(panels[0].get_xlim())
-        figure.supxlabel(axes[0], fontsize=9, y=0.05 / height)
+        figure.text(0.5, 0.05 / height, axes[0], ha="center", va="bottom",
+                    fontsize=9)
     return figure
 
 

@@ -240,10 +240,10 @@ def draw_bars(panel, clock, bars, of_means):
         panel.barh(place + 0.37, hidden, height=0.14, color=HIDDEN,
                    label="communication during computation"
                    if place == 0 else None)
-    panel.set_yticks(range(len(bars)),
-                     [plain(label if len(label) <= MOST_LETTERS
-                            else "…" + label[1 - MOST_LETTERS:])
-                      for label, *_ in bars])
+    panel.set_yticks(range(len(bars)))
+    panel.set_yticklabels([plain(label if len(label) <= MOST_LETTERS
+                                 else "…" + label[1 - MOST_LETTERS:])
+                           for label, *_ in bars])
     panel.set_ylim(len(bars) - 0.4, -0.45)
     panel.set_xlabel(f"where a worker's time went ({clock}"
                      f"{', mean over workers' if of_means else ''})")

@@ -91,6 +91,16 @@ def _number(path, line, text):
                    f"\"{text[:40]}\"")
 
 
+def has_series(path):
+    """Whether a file has the columns of a published run."""
+    try:
+        with open(path, newline="", encoding="utf-8-sig") as file:
+            header = next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+    return {"Step", "Value"} <= {cell.strip() for cell in header}
+
+
 def read_series(path):
     """{"step", "value", "seconds" (None without any time), "has_gaps"}."""
     try:

@@ -54,6 +54,8 @@ class Run:
         self.stopped_by = ""  # the same: "none" if not from outside
         # The first of the parts that open_run joined; None: it is this one.
         self.first_part = None
+        # Histograms that an earlier part counts by other bins; its rows are NaN.
+        self.other_bins = set()
 
     @property
     def name(self):
@@ -113,6 +115,12 @@ class Run:
         if self.descriptions.get(f"eval/{name}", "").startswith("percent"):
             unit = "%"
         return name if unit == "1" else f"{name} ({unit})"
+
+    def bin_width(self, name):
+        """How many values a column of a histogram counts together."""
+        found = re.search(r"(\d+) values to a column",
+                          self.descriptions.get(name, ""))
+        return int(found[1]) if found else 1
 
     def last(self, table, name, default=float("nan")):
         values = self.column(table, name)
@@ -308,6 +316,11 @@ def _prepend(run, earlier, until):
             if len(own[key]) != rows:  # only the earlier part has it
                 own[key] = np.full((rows,) + own[key].shape[1:], np.nan)
             before = columns.get(key)
+            label = f"{name}/{key}"
+            if before is not None and \
+                    earlier.bin_width(label) != run.bin_width(label):
+                before = None
+                run.other_bins.add(label)
             if before is None:
                 before = np.full((len(kept),) + own[key].shape[1:], np.nan)
             own[key] = _joined(before[kept], own[key])
@@ -394,13 +407,20 @@ def _open_part(path, table="train"):
 
 
 def _is_no_run(path):
-    """Whether it exists and is something else: a picture, an empty folder."""
-    from published import is_published
+    """Whether it exists and is something else: a picture, an empty folder, a
+    table of export.py, a simulation."""
+    from published import has_series, is_published
     if is_published(path):
-        return False
+        return os.path.isfile(path) and not has_series(path)
     if os.path.isdir(path):
         return not os.path.exists(os.path.join(path, "results.h5"))
-    return os.path.isfile(path) and not path.endswith(".h5")
+    if not path.endswith(".h5"):
+        return os.path.isfile(path)
+    try:
+        open_simulation(path)
+    except RunError:
+        return False  # also of what is damaged: open_run() says so
+    return True
 
 
 def open_runs(paths):

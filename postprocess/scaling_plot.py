@@ -172,7 +172,7 @@ def note_left_out(runs, keys):
     drawn = {place for key in keys for place in chosen(runs, key, keys)}
     if len(drawn) < len(runs):
         print(f"note: {len(runs) - len(drawn)} of {len(runs)} simulations are "
-              "in no panel: they differ from most others in two keys",
+              "not drawn: they differ from the majority in two keys",
               file=sys.stderr)
 
 

@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import os
 import sys
+import uuid
 
 from exit_codes import CANNOT_CREATE, IO_ERROR, USAGE
 
@@ -31,7 +32,8 @@ def whole_file(path, mode="w"):
     file, such as a pipe, is written directly."""
     is_special = os.path.exists(path) and not os.path.isfile(path)
     folder, name = os.path.split(os.path.realpath(path))
-    written = path if is_special else os.path.join(folder, f".tmp-{name}")
+    written = path if is_special else os.path.join(
+        folder, f".tmp-{uuid.uuid4().hex[:8]}-{name}")
     text = {} if "b" in mode else {"encoding": "utf-8", "newline": ""}
     try:
         with open(written, mode, **text) as file:

@@ -8,11 +8,13 @@ results.csv has a row for each run, curves.csv its evaluations. This script
 needs only those two. It prints every rule with what was published, what was
 obtained (mean and 95% interval over seeds) and the verdict, and draws
 figure-SIZE.png. inputs/studies/README.md says how a rule is written.
+
+It judges what is recorded, also if study.sweep has changed since:
+`jobs/study.sh NAME --dry-run` lists rows of another input. jobs/study.sh itself
+calls it with --input CELL=DIGEST for each cell, and then such rows do not count.
 """
 import ast
 import configparser
-import csv
-import hashlib
 import math
 import os
 import re
@@ -27,139 +29,9 @@ from exit_codes import BAD_INPUT, INPUT_MISSING
 from groups import interval, with_interval
 from plot_means import figure_of
 from run_reader import METRICS, in_words, print_markdown, print_table
-from script import Parser, RunError, run_main, whole_file
+from script import Parser, RunError, run_main
+from study_tables import NUMBERS, RESULTS, read_rows
 from styles import SCHEMES, prepare, save
-
-# "input" is a digest of what determines the results (jobs/sweep_recorded.py),
-# and "data" one of the samples; rows may be older than the latter.
-RESULTS = ["size", "cell", "seed", "scheme", "tuned", "state", "git", "input",
-           "steps", "samples", "virtual_s", "accuracy", "loss", "target_s",
-           "target_samples", "bytes", "throughput", "computing", "data"]
-NUMBERS = RESULTS[RESULTS.index("steps"):RESULTS.index("data")]
-CURVES = ["size", "cell", "seed", "epoch", "virtual_s", "bytes", "accuracy"]
-KEY = ["size", "cell", "seed"]
-
-
-# --- recording ---------------------------------------------------------------
-
-def reaching(run, target):
-    """Virtual seconds and samples of the first evaluation that meets a target,
-    infinite if none does; the target is run.target or, for runs that have none,
-    `target`, or None."""
-    if run.summary.get("target_reached") == 1:
-        return run.summary["target_virtual_s"], run.summary["target_samples"]
-    row = target.reached_at(run) if target else None
-    if row is None:
-        return math.inf, math.inf
-    trained = run.column("eval", "worker_steps")[row] / \
-        run.last("train", "worker_steps")
-    return run.column("eval", "virtual_s")[row], \
-        round(trained * run.summary.get("samples", math.nan))
-
-
-def result_of(run, target):
-    """The figures of one run: `bytes` are those that a worker sent on average,
-    `throughput` is samples of all workers per virtual second, and `computing`
-    the share of the workers' virtual time in which they computed."""
-    target_s, target_samples = reaching(run, target)
-    virtual_s = run.summary.get("virtual_s", math.nan)
-    sent, compute = run.per_worker("bytes_sent"), run.per_worker("compute_s")
-    return {
-        "scheme": run.input["sync.scheme"], "state": run.state,
-        "git": run.provenance.get("git", ""),
-        "steps": run.last("train", "step"),
-        "samples": run.summary.get("samples", math.nan),
-        "virtual_s": virtual_s,
-        "accuracy": math.nan if run.has_diverged or not run.metric
-        else run.last("eval", run.metric),
-        "loss": run.last("eval", "loss"),
-        "target_s": target_s, "target_samples": target_samples,
-        "bytes": sent.mean() if len(sent) else 0.0,
-        "throughput": run.summary.get("samples", math.nan) / virtual_s,
-        "computing": compute.mean() / virtual_s if len(compute) else math.nan,
-        "data": digest_of(run.provenance.get("data_digest", "")),
-    }
-
-
-def digest_of(data):
-    """Of the digests of both sets, which stand behind each other; "" of none."""
-    return hashlib.sha256(str(data).encode()).hexdigest()[:12] if data else ""
-
-
-def curve_of(run):
-    """Its evaluations, as far as their metric is finite: a model whose loss
-    is not may still be worth a figure."""
-    if not run.metric:
-        return []
-    finite = np.isfinite(run.column("eval", run.metric))
-    sent = run.sent_per_worker(run.column("eval", "worker_steps"))
-    columns = [run.column("eval", name)
-               for name in ("epoch", "virtual_s")] + [sent] + \
-        [run.column("eval", run.metric)]
-    return [dict(zip(CURVES[3:], row))
-            for row in zip(*(column[finite] for column in columns))]
-
-
-def text(value):
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def read_rows(path):
-    """The rows of results.csv or curves.csv, with "" where they lack a column;
-    none without a file. RunError if it is no such table."""
-    columns = CURVES if os.path.basename(path) == "curves.csv" else RESULTS
-    try:
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file, restval=""))
-    except FileNotFoundError:
-        return []
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise RunError(BAD_INPUT, f"{path}: not readable: {error}") from None
-    for number, row in enumerate(rows, 2):
-        for name in KEY:
-            if not row.get(name):
-                raise RunError(BAD_INPUT, f"{path}:{number}: no {name}")
-        if None in row:
-            raise RunError(BAD_INPUT, f"{path}:{number}: more values than "
-                           "columns")
-        for name in columns:
-            row.setdefault(name, "")
-        for name in set(NUMBERS + CURVES[3:]) & row.keys():
-            try:
-                float(row[name] or "nan")
-            except ValueError:
-                raise RunError(BAD_INPUT, f"{path}:{number}: {name}: "
-                               f"{row[name]}: expected a number") from None
-    return rows
-
-
-def replace_rows(path, header, keys, rows):
-    """Writes a table anew: `rows` in place of all rows of the runs that have
-    these keys, also of a run that has no new row."""
-    new = [{name: text(row[name]) for name in header} for row in rows]
-    mine = {tuple(text(key[name]) for name in KEY) for key in keys}
-    kept = [row for row in read_rows(path)
-            if tuple(row[name] for name in KEY) not in mine]
-    with whole_file(path) as file:
-        writer = csv.DictWriter(file, header, lineterminator="\n")
-        writer.writeheader()
-        # Sorting is stable, so a run's evaluations stay in their order.
-        writer.writerows(sorted(kept + new, key=lambda row: (
-            row["size"], row["cell"], int(row["seed"]))))
-
-
-def record(folder, size, runs, target=None):
-    """Adds (cell, seed, tuned value, digest of the input, run) to the tables
-    of a study; `target` is that of runs without run.target."""
-    keys = [dict(zip(KEY, (size, cell, seed))) for cell, seed, *_ in runs]
-    replace_rows(os.path.join(folder, "results.csv"), RESULTS, keys,
-                 [{**key, "tuned": tuned, "input": digest,
-                   **result_of(run, target)}
-                  for key, (_, _, tuned, digest, run) in zip(keys, runs)])
-    replace_rows(os.path.join(folder, "curves.csv"), CURVES, keys,
-                 [{**key, **row} for key, (*_, run) in zip(keys, runs)
-                  for row in curve_of(run)])
-
 
 # --- rules -------------------------------------------------------------------
 
@@ -167,14 +39,25 @@ class Missing(Exception):
     """A cell without results, or without any that can be compared."""
 
 
+# Columns that runs under MPI do not have, because no virtual clock ran.
+TIMED = ("virtual_s", "target_s", "throughput", "computing")
+
+
+def is_of_other_input(row, inputs):
+    """Whether a row has another digest than `inputs`, {cell: digest}, say."""
+    return row["input"] != inputs.get(row["cell"], row["input"])
+
+
 class Cells:
     """The recorded runs of one size, and the functions of rules over them.
     Figures are arrays over the seeds. `of_other_data` are cells whose variants
-    have data of their own."""
+    have data of their own, `inputs` the digests that the rows of a cell must
+    have."""
 
-    def __init__(self, rows, seeds, of_other_data=()):
+    def __init__(self, rows, seeds, of_other_data=(), inputs=None):
         self.rows = {(row["cell"], row["seed"]): row for row in rows}
         self.seeds, self.of_other_data = seeds, of_other_data
+        self.inputs = inputs or {}
 
     def rows_of(self, cell):
         rows = [self.rows.get((cell, seed)) for seed in self.seeds]
@@ -183,6 +66,8 @@ class Cells:
         for name in ("input", "tuned", "data"):
             if len({row.get(name, "") for row in rows} - {""}) > 1:
                 raise Missing(f"{cell}: its runs differ in {name}")
+        if any(is_of_other_input(row, self.inputs) for row in rows):
+            raise Missing(f"{cell}: recorded with another input")
         return rows
 
     def refuse_unlike_data(self, cells):
@@ -198,11 +83,14 @@ class Cells:
         if name == "diverged":
             return np.array([row["state"] == "diverged" for row in rows],
                             float)
+        if name in TIMED and any(row["virtual_s"] == "nan" and
+                                 row["state"] == "finished" for row in rows):
+            raise Missing(f"{cell}: runs without virtual time")
         return np.array([float(row[name] or "nan") for row in rows])
 
     def num_reached(self, cell):
         """How many of a cell's runs reached the target."""
-        return int(np.isfinite(self.column(cell, "target_s")).sum())
+        return int(np.isfinite(self.column(cell, "target_samples")).sum())
 
     def lacks(self, cell, other):
         """By how much a cell's accuracy is below another's; a cell that
@@ -345,6 +233,15 @@ class Rule:
             else ": mean only"
 
 
+def refuse_metric(path, metric):
+    """RunError unless rules can be about a metric: "accuracy" in rules and
+    tables stands for it, so larger must be better."""
+    known = [name for name, one in METRICS.items() if one.larger_is_better]
+    if metric not in known:
+        raise RunError(BAD_INPUT, f"{path}: metric: {metric}: expected one of "
+                       f"{' '.join(known)} in a study with rules")
+
+
 def read_rules(path, section, cells):
     """The rules of a study's section [rules]."""
     return [Rule(name, line, cells, f"{path}: rules.{name}")
@@ -401,9 +298,7 @@ def read_study(folder):
         raise RunError(BAD_INPUT, f"{path}: final.seeds: missing")
     tuned = sections.get("tune", {}).get("metric", "accuracy")
     metric = sections["sweep"].get("metric", tuned)
-    if metric not in METRICS:
-        raise RunError(BAD_INPUT, f"{path}: sweep.metric: {metric}: expected "
-                       f"one of {' '.join(METRICS)}")
+    refuse_metric(path, metric)
     return Study(list(sections["sizes"]),
                  sections["final"]["seeds"].replace(",", " ").split(),
                  sections["variants"],
@@ -474,7 +369,10 @@ def main(arguments):
     parser.add_argument("folder")
     parser.add_argument("--size")
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument("--input", action="append", default=[],
+                        metavar="CELL=DIGEST")
     options = parser.parse_args(arguments)
+    inputs = dict(word.rpartition("=")[::2] for word in options.input)
     study = read_study(options.folder)
     size = options.size or study.sizes[0]
     if size not in study.sizes:
@@ -484,12 +382,17 @@ def main(arguments):
                        for name in ("results.csv", "curves.csv"))
     of_other_data = [cell for cell, keys in study.variants.items()
                      if re.search(r"\bdata\.", keys)]
-    cells = Cells(results, study.seeds, of_other_data)
+    cells = Cells(results, study.seeds, of_other_data, inputs)
     table = [[rule.name, rule.expression, rule.published, rule.criterion,
               *rule.judge(cells)] for rule in study.rules]
     printer = print_markdown if options.markdown else print_table
     printer(["rule", "what", "published", "reproduced if", "obtained",
              "verdict"], table)
+    stale = {(row["cell"], row["seed"]) for row in results
+             if is_of_other_input(row, inputs)}
+    results, curves = ([row for row in rows
+                        if (row["cell"], row["seed"]) not in stale]
+                       for rows in (results, curves))
     if curves:
         draw(os.path.join(options.folder, f"figure-{size}.png"),
              study.metric, results, curves)

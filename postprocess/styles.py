@@ -62,9 +62,9 @@ def save(figure, path, dpi=150):
 
 def other_colours(count):
     """So many colours that no scheme has, from dark blue to yellow."""
-    from matplotlib import colormaps
     from matplotlib.colors import to_hex
-    return [to_hex(colormaps["viridis"](0.95 * place / max(1, count - 1)))
+    from matplotlib.pyplot import get_cmap
+    return [to_hex(get_cmap("viridis")(0.95 * place / max(1, count - 1)))
             for place in range(count)]
 
 

@@ -9,7 +9,8 @@
 Sync-Switch's off-line policy, for the share f of the work that bsp does:
 lo = 0 (all asp), hi = 1 (all bsp), target = mean accuracy of the runs with
 f = 1. M times: f = (lo + hi) / 2; if the mean of R runs is at least
-target - beta then hi = f, else lo = f. In the end f = hi.
+target - beta then hi = f, else lo = f. In the end f = hi. If a run with f = 1
+diverged, there is no target, and the search ends with one line.
 
 `next` reads rows "fraction,seed,accuracy" (a run that diverged has accuracy 0)
 and prints the next action: "run FRACTION SEED" or "use FRACTION". `replay`
@@ -93,6 +94,15 @@ def read_rows(path):
     return rows
 
 
+def target_of(rows):
+    """The mean accuracy of the runs that are all bsp."""
+    for seed, accuracy in rows[1.0].items():
+        if accuracy == 0:
+            raise RunError(BAD_INPUT, f"bsp diverged with seed {seed}: no "
+                           "target")
+    return mean(rows[1.0].values())
+
+
 def next_action(rows, runs, settings, beta):
     """("run", fraction, seed) or ("use", fraction)."""
     def missing_seed(fraction):
@@ -102,7 +112,7 @@ def next_action(rows, runs, settings, beta):
 
     if missing_seed(1.0) is not None:
         return "run", 1.0, missing_seed(1.0)
-    target = mean(rows[1.0].values())
+    target = target_of(rows)
     search = Search(settings)
     while search.fraction is not None:
         fraction = search.fraction
@@ -119,7 +129,7 @@ def replay(rows, settings, beta):
         raise RunError(BAD_INPUT, "no rows of fraction 1: no target accuracy")
     means = {fraction: mean(seeds.values())
              for fraction, seeds in rows.items()}
-    target = means[1.0]
+    target = target_of(rows)
     lines = [f"target {target:.4f}"]
     search = Search(settings)
 
@@ -145,8 +155,8 @@ def replay(rows, settings, beta):
 def last_accuracy(run):
     metric = run.metric
     if metric is None or not METRICS[metric].larger_is_better:
-        raise RunError(BAD_INPUT, f"{run.path}: no evaluation with a metric "
-                       "that is to be large")
+        raise RunError(BAD_INPUT, f"{run.path}: no evaluation metric for "
+                       "which larger is better")
     return float(run.last("eval", metric))
 
 
@@ -205,6 +215,9 @@ def recorded(runs):
             print(f"note: {run.path}: not finished: left out", file=sys.stderr)
         else:
             ended.append(run)
+    for run in ended:
+        if run.has_diverged and bsp_share(run) == 1:
+            raise RunError(BAD_INPUT, f"{run.path}: bsp diverged: no target")
     return {share: {i: 0.0 if run.has_diverged else last_accuracy(run)
                     for i, run in enumerate(members)}
             for share, members in by_share(ended).items()}
@@ -389,7 +402,7 @@ def main(arguments):
     elif options.action == "next":
         action = next_action(read_rows(options.paths[0]), options.runs,
                              options.settings, options.beta)
-        print(*(f"{word:.12g}" if isinstance(word, float) else word
+        print(*(f"{word:.17g}" if isinstance(word, float) else word
                 for word in action))
     elif options.action == "table":
         header, rows, notes = table(

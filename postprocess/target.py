@@ -5,7 +5,8 @@ end as the time, would favour what fails. What they count as depends on why
 they ended:
 
 - A run that used up its budget (run.steps, run.virtual_limit_s, run.stop_at)
-  does not reach the target within it, nor does a run that diverged. It stays
+  does not reach the target within it, nor does a run that diverged before. It
+  stays
   among those that have not reached it, however long it took. With a budget of
   steps, fast runs end after fewer seconds; dropping them there would leave
   only slow runs in the estimate. So the estimate is that of reaching the
@@ -20,12 +21,14 @@ target, also where the estimate goes beyond a half because runs are censored.
 """
 import math
 import re
+import sys
 from typing import NamedTuple
 
 import numpy as np
 
 from exit_codes import BAD_INPUT
-from groups import common_clock, grouped, in_order, refuse_unlike, shown_label
+from groups import CLOCKS_DIFFER, clocks_differ, common_clock, grouped, \
+    in_order, refuse_unlike, shown_label
 from run_reader import METRICS
 from script import RunError
 from styles import GREY, TIMES, legend_above, scheme_of, styles_of
@@ -52,12 +55,16 @@ class Target:
         return str(self) == str(other)
 
     def reached_at(self, run):
-        """The row of the first evaluation that meets it; None if none does."""
+        """The row of the first evaluation that meets it; None if none does. Of a
+        run that diverged, those before the first one that is not finite count.
+        """
         values = run.column("eval", self.metric)
+        if run.has_diverged:
+            finite = np.isfinite(run.drawable("eval", self.metric))
+            values = values[:len(finite) if finite.all() else finite.argmin()]
         hits = values >= self.value if self.is_lower_bound \
             else values <= self.value
-        return int(np.argmax(hits)) if hits.any() and not run.has_diverged \
-            else None
+        return int(np.argmax(hits)) if hits.any() else None
 
 
 def parse_target(text, source="--target"):
@@ -138,7 +145,7 @@ def ends(runs, target, amounts):
     for run in runs:
         values = amounts(run)
         row = target.reached_at(run)
-        if run.has_diverged:
+        if row is None and run.has_diverged:
             found.append(End(math.inf, math.inf, False))
         elif was_there_before(run, target):
             continue
@@ -285,15 +292,16 @@ def remarks(groups, target):
     without = [run for run in everyone if target.reached_at(run) is None
                and not run.has_diverged and run not in unknown]
     spent = sum(map(has_used_its_budget, without))
-    yield ("medians by Kaplan-Meier of groups of which at least half reached "
-           "it [95% interval of the median, approximate below ten runs]; >: "
-           "not known beyond")
+    yield ("Kaplan-Meier medians, given for groups in which at least half of "
+           "the runs reached the target [95% interval of the median, "
+           "approximate below ten runs]; \">\" marks a lower bound")
     if without:
         told = [f"{spent} used up their budget and count as runs that do not "
                 "reach it"] * (spent > 0)
         if spent < len(without):
             told.append(f"{len(without) - spent} ended early and are censored "
-                        "at their last evaluation, as if by chance")
+                        "at their last evaluation (assumed unrelated to "
+                        "progress)")
         yield (f"{len(without)} of {len(everyone)} runs ended before they "
                f"reached it: {'; '.join(told)}")
     if unknown:
@@ -301,23 +309,26 @@ def remarks(groups, target):
                "in no median")
     before = sum(was_there_before(run, target) for run in everyone)
     if before:
-        yield (f"{before} of {len(everyone)} runs had reached it at their "
-               "first evaluation, and those before are not recorded: in no "
-               "median")
-    if any(run.has_diverged for run in everyone):
-        yield "runs that diverged never reach it"
+        yield (f"{before} of {len(everyone)} runs had already reached the "
+               "target at their first recorded evaluation and are excluded "
+               "from the medians")
+    if any(run.has_diverged and target.reached_at(run) is None
+           for run in everyone):
+        yield "runs that diverged before they reached the target never do"
     yield f"resolution: evaluations, {spacings(everyone)} steps apart at most"
     early = [run for run in everyone if target.reached_at(run) is None and
              run.summary.get("target_reached") == 1]
     if early:
-        yield (f"{len(early)} runs ended at another run.target, not by "
-               "chance: the medians are not to be trusted")
+        yield (f"{len(early)} runs stopped at a different run.target; "
+               "censoring depends on progress, so the medians are biased")
 
 
 def curves_of(runs, by, target):
     """{label: {"time": Survival, "bytes": Survival}} and the clock."""
     refuse_unlike(runs, by)
     clock = common_clock(runs)
+    if clocks_differ(runs):
+        print(f"note: {CLOCKS_DIFFER}", file=sys.stderr)
     return {label: {"time": Survival.of(group, target, clock_of(clock)),
                     "bytes": Survival.of(group, target, sent_of)}
             for label, group in in_order(grouped(runs, by)).items()}, clock

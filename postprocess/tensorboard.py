@@ -87,7 +87,7 @@ def main(arguments):
     runs = open_runs(options.runs)
     folders = folders_of(runs, options.output)
     for folder in folders:
-        if glob.glob(os.path.join(folder, "events.out.*")):
+        if glob.glob(os.path.join(glob.escape(folder), "events.out.*")):
             raise RunError(CANNOT_CREATE, f"{folder}: holds events already, "
                            "which TensorBoard would show with these")
     for run, folder in zip(runs, folders):

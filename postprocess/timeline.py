@@ -84,7 +84,8 @@ def read_trace(path):
         raise RunError(INPUT_MISSING, f"{path}: no such run or trace")
     files = [path]
     if os.path.isdir(path):
-        parts = sorted(glob.glob(os.path.join(path, "trace-rank-*.json")))
+        parts = sorted(glob.glob(os.path.join(
+            glob.escape(path), "trace-rank-*.json")))
         files = parts or [os.path.join(path, "trace.json")]
         if not os.path.exists(files[0]):
             raise RunError(INPUT_MISSING, f"{files[0]}: no trace: start the "
@@ -249,8 +250,8 @@ def figure_of(trace, window, workers):
                            markersize=4, label="message"))
     panel.set_xlim(begin, end)
     panel.set_ylim(len(workers) - 0.08, -0.08)
-    panel.set_yticks([place + 0.42 for place in range(len(workers))],
-                     [f"worker {worker}" for worker in workers])
+    panel.set_yticks([place + 0.42 for place in range(len(workers))])
+    panel.set_yticklabels([f"worker {worker}" for worker in workers])
     panel.tick_params(axis="y", length=0)
     panel.spines["left"].set_visible(False)
     panel.ticklabel_format(axis="x", useOffset=False)

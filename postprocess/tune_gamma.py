@@ -296,14 +296,14 @@ def main(arguments):
     print_table(final, trend, best, options.drift)
     if not trend[best] < 1:
         raise RunError(BAD_INPUT, "no gamma of the grid converges: " + (
-            "more --iterations may show one" if is_contractive else
+            "try more --iterations" if is_contractive else
             f"{options.compressor} is no contraction here (--biased makes it "
             "one)"))
     print(f"gamma = {GRID[best]:.4g}: " + (
         "the least error under drift" if options.drift else
         f"the error falls by a factor of {trend[best]:.4f} per iteration") + (
             "" if is_contractive else
-            " (no contraction: nothing promises that it will)"))
+            " (not a contraction: convergence is not guaranteed)"))
     if options.compressor == "qsgd" and not has_dim:
         print(f"note: a tensor of more than {DIM} elements needs a smaller "
               "gamma: --dim D of the largest one")

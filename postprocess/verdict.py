@@ -7,14 +7,16 @@ is known to lie between two evaluations: groups are not separable if the means
 of these intervals overlap. Where runs did not reach a target, the mean of
 their times is unknown. Then two groups are separable if every run of one
 reached it before any of the other, and chance alone would order the runs so in
-at most one of twenty cases: three runs against three. Neither test is
-corrected for the number of groups.
+at most one of twenty cases: three runs against three. The same holds of two
+groups without any spread, of which Welch's test would call any difference
+clear. Neither test is corrected for the number of groups.
 """
 import math
 
 import numpy as np
 
-from groups import common_clock, common_limit, lacking, \
+from groups import CLOCKS_DIFFER, clocks_differ, common_clock, \
+    common_limit, lacking, \
     metric_with_interval, t95
 from run_reader import METRICS
 from target import AMOUNTS, Survival, why_none
@@ -23,7 +25,8 @@ FEW = 3  # fewer runs than this say little about their spread
 
 # What the verdict calls separable.
 SEPARABLE = ("separable: the 95% interval of the difference of the means "
-             "(Welch) excludes 0,\nnot corrected for several comparisons")
+             "(Welch) excludes 0,\nnot corrected for several comparisons; "
+             "groups without any spread need three runs each")
 SEPARABLE_TIMES = (
     "separable: the 95% interval of the difference of the mean times (Welch) "
     "excludes 0,\nand the evaluations tell them apart; or, where runs did not "
@@ -33,17 +36,23 @@ SEPARABLE_TIMES = (
 
 def difference_is_clear(a, b):
     """Whether the 95% interval of the difference of two means excludes zero;
-    never for a single run."""
+    never for a single run. Without any spread, the order of the runs decides."""
     if min(len(a), len(b)) < 2:
         return False
     errors = [np.var(values, ddof=1) / len(values) for values in (a, b)]
     distance = abs(np.mean(a) - np.mean(b))
     if sum(errors) == 0:
-        return distance > 0
+        return distance > 0 and order_is_clear(a, b)
     freedom = sum(errors) ** 2 / sum(
         error ** 2 / (len(values) - 1)
         for error, values in zip(errors, (a, b)))
     return distance > t95(freedom) * math.sqrt(sum(errors))
+
+
+def order_is_clear(a, b):
+    """Whether chance alone would put all of one group before all of the other
+    in at most one of twenty cases."""
+    return math.comb(len(a) + len(b), len(a)) >= 20
 
 
 def comes_first(best, other):
@@ -53,8 +62,7 @@ def comes_first(best, other):
     if all(end.is_reached for end in best + other):
         return np.mean(until) <= np.mean(since) and \
             difference_is_clear(until, [end.amount for end in other])
-    orders = math.comb(len(best) + len(other), len(best))
-    return orders >= 20 and all(end.is_reached for end in best) and \
+    return order_is_clear(best, other) and all(end.is_reached for end in best) and \
         max(until) <= min(since)
 
 
@@ -89,6 +97,8 @@ def fastest(groups, target):
     """The verdict on the time to a target. Groups without evaluations are left
     out."""
     everyone = [run for runs in groups.values() for run in runs]
+    if clocks_differ(everyone):
+        return f"none on the time to {target}: {CLOCKS_DIFFER}"
     clock, unit = ("virtual s", "virtual s") \
         if common_clock(everyone) == "virtual_s" else ("time s", "s")
     curves = {label: Survival.of(runs, target, AMOUNTS[clock])

@@ -121,7 +121,7 @@ while read -r name directory digest address <&3; do
     echo "$name: built already"
     continue
   fi
-  mkdir -p "$sources"
+  mkdir -p "$prefix" "$sources"
   fetch "$file" "$digest" "$address"
   work=$(mktemp -d)
   tar -xf "$file" -C "$work"

@@ -30,7 +30,7 @@ load_site() {
   if [[ -r $file ]]; then
     set +u # the module command of many sites reads unset variables
     # shellcheck source=../sites/example.sh
-    source "$file"
+    source "$file" || echo "note: $file: exit code $? of its last command" >&2
     set -u
   fi
   [[ -n $syncopate ]] || syncopate=$(find_program "$1") || return

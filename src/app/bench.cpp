@@ -7,13 +7,13 @@
 #include "app/bench_comm.h"
 #include "app/commands.h"
 #include "base/median.h"
+#include "base/memory_left.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "machine/bench.h"
 #include "machine/bench_step.h"
 #include "machine/measured_compute.h"
 #include "ops/library.h"
-#include "run/memory_left.h"
 
 namespace syncopate {
 namespace {

@@ -30,21 +30,24 @@ ExitCode command_export(Session& session, const CommandLine& line) {
            named);
     const fs::path output = output_file(named, {});
     const auto replica = line.options.find("replica");
-    const FoundCheckpoint found =
-        find_model(line.only_argument("RUN or CHECKPOINT"));
-    for (const std::string& warning : found.warnings)
-      session.log().warning(warning);
     const auto build = build_facts(session);
-    const std::string said = export_model(
-        found,
-        replica == line.options.end() ? evaluated_replica(found)
-                                      : replica->second,
-        {{"program", fmt::format("syncopate {} ({})", build.at("version"),
-                                 build.at("git"))},
-         {"run", run_of(found.folder)}},
-        output);
-    session.log().line("{}: {}; from {}", output.string(), said,
-                       found.folder.string());
+    const std::string& path = line.only_argument("RUN or CHECKPOINT");
+    const std::string said =
+        read_model(path, [&](const FoundCheckpoint& found) {
+          for (const std::string& warning : found.warnings)
+            session.log().warning(warning);
+          const std::string tensors = export_model(
+              found,
+              replica == line.options.end() ? evaluated_replica(found)
+                                            : replica->second,
+              {{"program", fmt::format("syncopate {} ({})", build.at("version"),
+                                       build.at("git"))},
+               {"run", run_of(found.folder)}},
+              output);
+          return fmt::format("{}: {}; from {}", output.string(), tensors,
+                             found.folder.string());
+        });
+    session.log().line("{}", said);
   });
   return ExitCode::kDone;
 }

@@ -110,7 +110,8 @@ void prepare_clicks(Session& session, const CommandLine& line) {
   PrepareCriteo wanted;
   wanted.from = line.positional[1];
   wanted.to = line.required_option("output");
-  wanted.threshold = line.whole_number("threshold", 1, 1 << 30, 10);
+  wanted.threshold = line.whole_number(
+      "threshold", 1, PrepareCriteo::kThresholdLimit, wanted.threshold);
   wanted.seed =
       static_cast<uint64_t>(line.whole_number("seed", 0, INT64_MAX, 42));
   wanted.threads =

@@ -8,9 +8,9 @@
 #include "app/output_file.h"
 #include "app/provenance.h"
 #include "base/clock.h"
+#include "base/memory_left.h"
 #include "base/text.h"
 #include "comm/modelled_sums.h"
-#include "run/memory_left.h"
 #include "run/run_directory.h"
 #include "train/run_target.h"
 #include "train/run_trace.h"
@@ -32,7 +32,7 @@ std::string accuracy_of(const Engine& engine, double sums_error) {
   if (any_scheme(engine.options.sync,
                  [](const auto& info) { return info.sums_in_groups; }))
     return "about 15%";
-  return fmt::format("{:.0f}%", 100 * sums_error);
+  return fmt::format("{:.2g}%", 100 * sums_error);
 }
 
 void report(Log& log,
@@ -68,9 +68,8 @@ void report(Log& log,
            static_cast<double>(all.messages) / steps);
   if (all.sums_error > 0 && all.bytes > 0)
     log.line(
-        "sums       computed, not sent, as all links are alike: exact for one "
-        "bucket in flight, otherwise within {} over many steps (--sums=sent: "
-        "exact)",
+        "sums       computed, not sent, as all links are alike: within {} over "
+        "many steps (--sums=sent: exact)",
         accuracy_of(engine, all.sums_error));
   log.line(
       "not known  accuracy, divergence and skipped non-finite steps, because "

@@ -70,7 +70,7 @@ std::string answer_of(const std::string& origin,
     text = error.what();
   } catch (const std::bad_alloc&) {
     code = ExitCode::kBadInput;
-    text = origin + ": needs more memory than its size accounts for";
+    text = origin + ": needs more memory than a file of its size should";
   } catch (const std::exception& error) {
     code = ExitCode::kBadInput;
     text = origin + ": " + error.what();
@@ -143,7 +143,8 @@ std::string describe_end(int status, const Confinement& limits) {
   const int signal = WTERMSIG(status);
   if (signal == SIGXCPU)
     return fmt::format("did not end within {} s", limits.cpu_s);
-  if (signal == SIGKILL) return "did not end, or was killed for its memory";
+  if (signal == SIGKILL)
+    return "did not finish in time, or was killed for using too much memory";
   return fmt::format("crashed ({})", ::strsignal(signal));
 }
 

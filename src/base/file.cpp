@@ -91,7 +91,7 @@ fs::path creatable_file(fs::path path) {
   if (fs::is_directory(there))
     fail(ExitCode::kCannotCreate, "{}: is a folder", path.string());
   if (fs::exists(there) && !fs::is_regular_file(there))
-    fail(ExitCode::kCannotCreate, "{}: is there and no regular file",
+    fail(ExitCode::kCannotCreate, "{}: exists but is not a regular file",
          path.string());
   const fs::path temporary = temporary_of(path);
   { const OutputFile file(temporary); }

@@ -73,8 +73,8 @@ void require_hard_link(hid_t group,
   read_check(H5Lget_info(group, name.c_str(), &info, H5P_DEFAULT) >= 0, path,
              name);
   if (info.type != H5L_TYPE_HARD)
-    fail(ExitCode::kBadInput, "{}: {}: a link that is no hard link is refused",
-         path, name);
+    fail(ExitCode::kBadInput,
+         "{}: {}: is a soft or external link, expected a hard one", path, name);
 }
 
 // A header must not make us allocate more than the file can hold.

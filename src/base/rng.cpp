@@ -72,6 +72,8 @@ double Rng::normal() {
 Rng Rng::after(int64_t blocks) const {
   CHECK(used_ == 4 && blocks >= 0);
   Rng later = *this;
+  CHECK_MSG(blocks <= UINT32_MAX - later.counter_[0],
+            "{} blocks: more random numbers than a stream has", blocks);
   later.counter_[0] += static_cast<uint32_t>(blocks);
   return later;
 }

@@ -26,6 +26,16 @@ std::vector<std::string> split(std::string_view text, char separator) {
   }
 }
 
+std::vector<std::string> lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  for (;;) {
+    const size_t end = text.find('\n');
+    lines.emplace_back(text.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    text.remove_prefix(end + 1);
+  }
+}
+
 std::string join(std::span<const std::string> parts, std::string_view glue) {
   return fmt::format("{}", fmt::join(parts.begin(), parts.end(), glue));
 }

@@ -12,7 +12,10 @@
 namespace syncopate {
 
 std::string_view trim(std::string_view text);
+// The parts between separators, without blanks at their ends.
 std::vector<std::string> split(std::string_view text, char separator);
+// The lines of a text as they are; one more than it has line breaks.
+std::vector<std::string> lines_of(std::string_view text);
 std::string join(std::span<const std::string> parts, std::string_view glue);
 
 // The whole text must be a number: "8x", "", " 8" and overflow give nullopt.

@@ -21,14 +21,16 @@ void* pass(void* gate) {
 }  // namespace
 
 std::thread start_without_signals(std::function<void()> body) {
-  sigset_t blocked, before;
+  sigset_t blocked;
   sigfillset(&blocked);
   for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL})
     sigdelset(&blocked, fault);
-  pthread_sigmask(SIG_SETMASK, &blocked, &before);
-  std::thread thread(std::move(body));
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
+  struct Mask {
+    sigset_t before;
+    ~Mask() { pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+  } mask;
+  pthread_sigmask(SIG_SETMASK, &blocked, &mask.before);
+  return std::thread(std::move(body));
 }
 
 void expect_threads(int count) {

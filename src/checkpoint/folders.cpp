@@ -60,6 +60,29 @@ std::optional<int64_t> step_of_folder(const fs::path& folder) {
   return step;
 }
 
+Manifest read_manifest(const fs::path& plain) {
+  std::error_code error;
+  if (!fs::is_directory(plain, error))
+    fail(ExitCode::kInputMissing, "{}: no such checkpoint folder",
+         plain.string());
+  const fs::path path = plain / kManifestFileName;
+  const fs::file_status status = fs::symlink_status(path, error);
+  if (status.type() == fs::file_type::none)
+    fail(ExitCode::kIoError, "{}: {}", path.string(), error.message());
+  if (!fs::is_regular_file(status))
+    fail(ExitCode::kBadInput, "{}: missing: not a whole checkpoint",
+         path.string());
+  constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
+  Manifest manifest =
+      parse_manifest(read_file(path, kMaxManifestBytes), path.string());
+  const std::optional<int64_t> named = step_of_folder(plain);
+  if (named && *named != manifest.facts.step)
+    fail(ExitCode::kBadInput,
+         "{}: the manifest of step {}, in the folder of another step",
+         path.string(), manifest.facts.step);
+  return manifest;
+}
+
 namespace {
 
 struct Committed {
@@ -81,9 +104,7 @@ std::vector<Committed> committed(const fs::path& directory) {
     if (!step) continue;
     found.push_back({entry, *step, kUnknown});
     try {
-      const fs::path path = entry / kManifestFileName;
-      const CheckpointFacts facts =
-          parse_manifest(read_file(path), path.string()).facts;
+      const CheckpointFacts facts = read_manifest(entry).facts;
       found.back().worker_steps = facts.worker_steps;
       most_workers = std::max<int64_t>(most_workers, facts.workers);
     } catch (const Error&) {
@@ -111,6 +132,11 @@ void prune_folders(const fs::path& directory,
                    int64_t newest_worker_steps,
                    int64_t keep) {
   std::error_code ignored;
+  for (const fs::path& entry : entries_of(directory)) {
+    if (!is_replaced(entry)) continue;
+    const fs::path name = directory / entry.stem();
+    if (!fs::exists(name, ignored)) rename_durably(entry, name);
+  }
   for (const fs::path& entry : entries_of(directory))
     if (is_temporary(entry.filename().string())) fs::remove_all(entry, ignored);
   int64_t kept = 0;

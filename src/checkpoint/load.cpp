@@ -15,7 +15,6 @@
 namespace syncopate {
 namespace {
 
-constexpr int64_t kMaxManifestBytes = int64_t{64} << 20;
 constexpr int kAllWorkers = -1;
 
 void verify_file(const fs::path& path, const CheckpointFile& file) {
@@ -49,28 +48,6 @@ void require_damage(const fs::path& folder, const Outcome& outcome) {
 
 fs::path without_end_slash(const fs::path& folder) {  // "step-1/"
   return folder.has_filename() ? folder : folder.parent_path();
-}
-
-Manifest read_manifest(const fs::path& plain) {
-  std::error_code error;
-  if (!fs::is_directory(plain, error))
-    fail(ExitCode::kInputMissing, "{}: no such checkpoint folder",
-         plain.string());
-  const fs::path path = plain / kManifestFileName;
-  const fs::file_status status = fs::symlink_status(path, error);
-  if (status.type() == fs::file_type::none)
-    fail(ExitCode::kIoError, "{}: {}", path.string(), error.message());
-  if (!fs::is_regular_file(status))
-    fail(ExitCode::kBadInput, "{}: missing: not a whole checkpoint",
-         path.string());
-  Manifest manifest =
-      parse_manifest(read_file(path, kMaxManifestBytes), path.string());
-  const std::optional<int64_t> named = step_of_folder(plain);
-  if (named && *named != manifest.facts.step)
-    fail(ExitCode::kBadInput,
-         "{}: the manifest of step {}, in the folder of another step",
-         path.string(), manifest.facts.step);
-  return manifest;
 }
 
 // Verifies the manifest and the files that `worker` reads (or all of them).
@@ -169,20 +146,27 @@ FoundCheckpoint verify_checkpoint(const fs::path& folder) {
 
 std::optional<FoundCheckpoint> find_newest_checkpoint(
     const fs::path& directory) {
-  std::vector<std::string> warnings;
-  for (const fs::path& folder : committed_folders(directory)) {
-    FoundCheckpoint found;
-    const Outcome outcome =
-        attempt([&] { found = verify_for(folder, kAllWorkers); });
-    if (outcome.ok()) {
-      found.warnings = std::move(warnings);
-      return found;
+  constexpr int kMostTries = 4;  // the run may remove what is being read here
+  for (int tries = 1;; ++tries) {
+    std::vector<std::string> warnings;
+    bool has_vanished = false;
+    for (const fs::path& folder : committed_folders(directory)) {
+      FoundCheckpoint found;
+      const Outcome outcome =
+          attempt([&] { found = verify_for(folder, kAllWorkers); });
+      if (outcome.ok()) {
+        found.warnings = std::move(warnings);
+        return found;
+      }
+      has_vanished = !fs::exists(folder);
+      if (has_vanished && tries < kMostTries) break;
+      require_damage(folder, outcome);
+      warnings.push_back(warning_of(outcome.line));
     }
-    require_damage(folder, outcome);
-    warnings.push_back(warning_of(outcome.line));
+    if (has_vanished && tries < kMostTries) continue;
+    if (!warnings.empty()) fail_all_damaged(directory, warnings);
+    return std::nullopt;
   }
-  if (!warnings.empty()) fail_all_damaged(directory, warnings);
-  return std::nullopt;
 }
 
 std::optional<FoundCheckpoint> agree_on_checkpoint(

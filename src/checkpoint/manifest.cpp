@@ -76,7 +76,9 @@ class Fields {
     const bool fits = value.is_number_unsigned()
                           ? value.get<uint64_t>() <= static_cast<uint64_t>(most)
                           : value.get<int64_t>() <= most;
-    require(fits && value.get<int64_t>() >= least, name, "a smaller integer");
+    const std::string expected =
+        fmt::format("an integer from {} to {}", least, most);
+    require(fits && value.get<int64_t>() >= least, name, expected.c_str());
     return value.get<int64_t>();
   }
 
@@ -171,11 +173,12 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
   Fields fields(parse_json(verified_body(text, path), path), path);
   if (fields.text("format") != kFormat)
     fail(ExitCode::kBadInput, "{}: not a manifest of a checkpoint", path);
-  const int64_t version = fields.integer("format_version", 1, 1 << 20);
-  if (version < kOldestFormatVersion || version > kFormatVersion)
-    fail(ExitCode::kBadInput,
-         "{}: format version {}; this program reads {} to {}", path, version,
-         kOldestFormatVersion, kFormatVersion);
+  const int64_t version =
+      fields.integer("format_version", kOldestFormatVersion, 1 << 20);
+  if (version > kFormatVersion)  // not damaged, so nothing may remove it
+    fail(ExitCode::kInputMissing,
+         "{}: format version {} of a newer program; this one reads up to {}",
+         path, version, kFormatVersion);
   Manifest manifest;
   manifest.format_version = version;
   CheckpointFacts& facts = manifest.facts;

@@ -33,7 +33,7 @@ std::string manifest_text(const Manifest& manifest);
 
 // Error(kBadInput) names `path` and the problem: the digest, a field that is
 // missing, unknown, of another type or out of range, or a file name that a
-// checkpoint does not have.
+// checkpoint does not have. Error(kInputMissing): a newer program wrote it.
 Manifest parse_manifest(const std::string& text, const std::string& path);
 
 std::string worker_file_name(int worker);  // "worker-0003.h5"

@@ -36,7 +36,7 @@ bool is_averaged(const std::string& name) {
 bool is_common(const std::string& name) {
   return begins_with_any(
       name, {"centre", "round_start", "outer_velocity", "power_sgd_q",
-             "steps_in_round", "esync/is_open"});
+             "steps_in_round", "esync/is_open", "esync/round"});
 }
 
 }  // namespace

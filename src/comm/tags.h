@@ -23,7 +23,8 @@ inline constexpr Tag kServerPull = kServer + 3;  // requests for pulls
 inline constexpr Tag kServerAnswer = 144;  // + 0..15: answers of a parameter
                                            // shard
 inline constexpr Tag kProbe = 160;         // measures message latency
-inline constexpr Tag kProbeAnswer = 161;   // + 0..3: answers to probes
+inline constexpr Tag kProbeAnswer = 161;   // + 0..2: answers to probes
+inline constexpr Tag kProbeChunk = 165;    // + 0..2: what a probe announces
 inline constexpr Tag kProbeEnd = 168;      // everybody has all answers
 inline constexpr Tag kStepTime = 176;      // to rank 0: seconds of a step
 inline constexpr Tag kGossip = 512;        // + 0..15: messages of neighbours

@@ -22,7 +22,7 @@ struct LinkCost {
 
 // Virtual-time cost of a scheme's messages (Traffic::kPayload); inproc only,
 // all other messages are free. comm/inproc/network.h says how they share links.
-// A probe (Traffic::kProbe) is delayed like a message, but takes no link time.
+// A probe (Traffic::kProbe) takes as long as a message, but delays no other.
 struct NetworkCost {
   double latency_s = 0;  // of all workers' links, where by_worker is empty
   double bytes_per_s = 0;

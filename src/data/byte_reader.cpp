@@ -1,12 +1,11 @@
 #include "data/byte_reader.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstring>
 
 #include "base/check.h"
+#include "base/memory_left.h"
 #include "base/text.h"
 
 namespace syncopate {
@@ -90,8 +89,7 @@ fs::path existing_path(const std::string& path, const char* what) {
 void check_memory(const std::string& origin,
                   std::span<const int64_t> factors,
                   int64_t elem_bytes) {
-  const auto memory = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
-                      static_cast<double>(sysconf(_SC_PAGESIZE));
+  const MemoryLeft left = host_memory_left(1);
   double bytes = static_cast<double>(elem_bytes);
   std::string product;
   for (const int64_t factor : factors) {
@@ -99,9 +97,10 @@ void check_memory(const std::string& origin,
     bytes *= static_cast<double>(factor);
     product += fmt::format("{}{}", product.empty() ? "" : " x ", factor);
   }
-  if (bytes > memory)
-    fail(ExitCode::kBadInput, "{}: {} values need {}, this machine has {}",
-         origin, product, human_bytes(bytes), human_bytes(memory));
+  if (bytes > static_cast<double>(left.bytes))
+    fail(ExitCode::kBadInput, "{}: {} values need {}, and {} has {} left",
+         origin, product, human_bytes(bytes), left.limit,
+         human_bytes(static_cast<double>(left.bytes)));
 }
 
 }  // namespace syncopate

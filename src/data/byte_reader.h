@@ -54,9 +54,9 @@ fs::path plain_or_packed(const fs::path& path);
 // `what` is expected there: a "folder" or "file".
 fs::path existing_path(const std::string& path, const char* what = "folder");
 
-// Fails if the product of `factors` (each at least 1) elements exceeds this
-// machine's memory; to be called before they are allocated. The message begins
-// with `origin`.
+// Fails if the product of `factors` (each at least 1) elements exceeds the
+// memory that this process has left; to be called before they are allocated.
+// The message begins with `origin`.
 void check_memory(const std::string& origin,
                   std::span<const int64_t> factors,
                   int64_t elem_bytes);

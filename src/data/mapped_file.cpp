@@ -88,7 +88,7 @@ void announce(std::span<const uint8_t> bytes, const std::string& path) {
   for (Mapped& place : mapped) {
     if (place.end != 0) continue;
     place.line = "error: " + path +
-                 ": cannot be read any more: it became shorter, or its storage "
+                 ": can no longer be read: it became shorter, or its storage "
                  "fails\n";
     place.begin = reinterpret_cast<uintptr_t>(bytes.data());
     place.end = place.begin + bytes.size();

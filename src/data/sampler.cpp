@@ -313,7 +313,7 @@ Sampler::Sampler(const DataOptions& options,
                   static_cast<double>(options.accumulate);
     if (needed > static_cast<double>(samples))
       fail(ExitCode::kBadInput,
-           "data.batch: a step takes {} samples ({} x accumulate {}), but {} "
+           "data.batch: a step needs {} samples ({} x accumulate {}), but {} "
            "has {}",
            needed,
            is_interleaved ? "the batches of all workers" : "a worker's batch",

@@ -26,7 +26,7 @@ WorkFolder::WorkFolder(const fs::path& to, std::span<const char* const> names)
   if (fs::exists(to_, ignored) &&
       !(fs::is_directory(to_, ignored) && fs::is_empty(to_, ignored)))
     fail(ExitCode::kCannotCreate,
-         "{}: is there already, expected a new name or an empty folder",
+         "{}: already exists, expected a new name or an empty folder",
          to_.string());
   syncopate::create_directories(path_);
   lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -31,8 +31,9 @@ const FileNames& deepfm_names() {
       .hints = {{"embedding.weight",
                  "the data's fields and model.embedding must be those of the "
                  "weights"},
-                {"linear.weight", "the data must be those of the weights"},
-                {"", "model.mlp must be that of the weights"}}};
+                {"linear.weight",
+                 "the data must be those on which the weights were trained"},
+                {"", "model.mlp must match the weights"}}};
   return names;
 }
 

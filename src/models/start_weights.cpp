@@ -128,8 +128,8 @@ void StartWeights::check(const SafeTensors& file,
   const std::string shape = text_of(file.shape(found));
   if (shape != entry.shape.text())
     errors_.push_back(fmt::format(
-        "{}: {} is {}, and the network's is {}{}", source_.path, found, shape,
-        entry.shape.text(), hint_for(*source_.names, found)));
+        "{}: {} has shape {}, but the network's has {}{}", source_.path, found,
+        shape, entry.shape.text(), hint_for(*source_.names, found)));
 }
 
 void StartWeights::check_missing() {

@@ -2,7 +2,9 @@
 // and F1.
 #include <algorithm>
 #include <cmath>
+#include <map>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
@@ -31,6 +33,10 @@ int64_t most_windows(const QuestionSet& set) {
     most = std::max(
         most, set.first_window[question + 1] - set.first_window[question]);
   return most;
+}
+
+fs::path n_best_of(fs::path output) {
+  return output.replace_extension(".n_best.json");
 }
 
 // Returns nullptr if every question has an answer.
@@ -272,6 +278,7 @@ class QuestionProblem final : public Problem {
            "--output={}: expected a name ending in .json; the n-best answers "
            "go to NAME.n_best.json in the same folder",
            output.string());
+    creatable_file(n_best_of(output));
   }
 
   // Writes predictions.json and, next to it, a file of n-best candidates.
@@ -281,14 +288,15 @@ class QuestionProblem final : public Problem {
     const SetPart part = setup.options.eval.on;
     const QuestionSet& from = set(part);
     const auto batches = make_batches(setup, part, setup.options.eval.batch);
-    std::vector<QuestionAnswers> all;
+    std::map<int64_t, QuestionAnswers> by_question;
     const bool is_judged = find_unanswered(from) == nullptr;
     double f1 = 0, exact = 0;
     const auto answer = [&](int64_t question, std::span<const float> of_it) {
       const Question& asked = from.questions[static_cast<size_t>(question)];
-      all.push_back({asked.id, best_answers(from, question, of_it, answers_)});
+      QuestionAnswers& given = by_question[question];
+      given = {asked.id, best_answers(from, question, of_it, answers_)};
       if (!is_judged) return;
-      const std::string& said = all.back().answers[0].text;
+      const std::string& said = given.answers[0].text;
       f1 += f1_score(said, asked.answers);
       exact += exact_match(said, asked.answers);
     };
@@ -303,8 +311,9 @@ class QuestionProblem final : public Problem {
       for (size_t question = 0; question < from.questions.size(); ++question)
         if (from.windows_of(static_cast<int64_t>(question)).empty())
           answer(static_cast<int64_t>(question), {});
-    fs::path n_best = output;
-    n_best.replace_extension(".n_best.json");
+    std::vector<QuestionAnswers> all;
+    for (auto& [question, given] : by_question) all.push_back(std::move(given));
+    const fs::path n_best = creatable_file(n_best_of(output));
     write_predictions(output, all);
     write_n_best(n_best, all);
     const std::string what =

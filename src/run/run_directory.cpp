@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
 
 namespace syncopate {
 namespace {
@@ -139,11 +140,14 @@ void RunDirectory::set_results_aside(const std::string& why, Log& log) const {
 }
 
 void RunDirectory::refuse_if_taken(const Options& options) const {
-  if (options.checkpoint.resume == "none" && holds_a_run())
+  if (options.checkpoint.resume != "none") return;
+  const bool can_resume = !checkpoint_folders(checkpoints()).empty();
+  if (can_resume || fs::exists(results()))
     fail(ExitCode::kCannotCreate,
-         "{}: already holds a run: choose another run.name, or "
-         "checkpoint.resume = auto to resume from its last checkpoint",
-         path_.string());
+         "{}: already holds a run: choose another run.name{}", path_.string(),
+         can_resume ? ", or checkpoint.resume = auto to resume from its last "
+                      "checkpoint"
+                    : "");
 }
 
 }  // namespace syncopate

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <string_view>
 
@@ -42,9 +43,11 @@ std::atomic<int64_t> interrupted_at_ms = 0;
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 
 void on_signal(int number) {
+  const int errno_before = errno;
   if (number == SIGINT) {
     if (request == static_cast<int>(StopRequest::kInterrupt)) {
       if (now_ms() - interrupted_at_ms > kSameRequest_ms) _exit(130);
+      errno = errno_before;
       return;
     }
     interrupted_at_ms = now_ms();
@@ -59,6 +62,7 @@ void on_signal(int number) {
   } else if (request < static_cast<int>(StopRequest::kSignal)) {
     request = static_cast<int>(StopRequest::kSignal);
   }
+  errno = errno_before;
 }
 
 void mask_signals(int how) {

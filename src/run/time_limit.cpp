@@ -63,7 +63,7 @@ std::string TimeLimit::too_late(double expected_s) {
   if (has_said_late_ || left_s() >= expected_s) return {};
   has_said_late_ = true;
   return fmt::format(
-      "a checkpoint in time may not be possible: it takes about {}, {} are "
+      "there may be no time for a checkpoint: it takes about {}, and {} are "
       "left",
       human_seconds(expected_s), human_seconds(std::max(0.0, left_s())));
 }

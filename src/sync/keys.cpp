@@ -47,8 +47,9 @@ Keys general_keys() {
        .used_when = {{"sync.scheme", {}, "ranges"}}},
       {.name = "sync.wire",
        .place = &SyncOptions::wire,
-       .doc = "Number format of uncompressed messages; sums are formed "
-              "in fp32 (NCCL rounds partial sums to bf16).",
+       .doc = "Number format of uncompressed messages. Values are added in "
+              "fp32; every message is rounded, also the partial sums that all "
+              "collectives but parameter_server pass on.",
        .used_when = {{"sync.scheme", {}, "wire"}}},
       {.name = "sync.bucket_mb",
        .place = &SyncOptions::bucket_mb,

@@ -9,30 +9,64 @@
 #include "base/check.h"
 #include "comm/collectives.h"
 #include "comm/tags.h"
+#include "device/device.h"
 
 namespace syncopate {
 namespace {
 
-// Ends the service: sent to itself. Others are the index of the sender's probe.
-constexpr int64_t kEnd = -1;
+constexpr double kUnanswered = std::numeric_limits<double>::infinity();
+
+struct Announcement {
+  int64_t probe;        // its index at the sender; kEnd ends the service
+  int64_t chunk_bytes;  // of a message that follows; 0: none does
+};
+constexpr int64_t kEnd = -1;  // sent to itself
+
+// Bytes of which only the number matters.
+Bytes chunk_of(int64_t bytes) {
+  return {reinterpret_cast<std::byte*>(kFirstWithoutValues), bytes};
+}
 
 }  // namespace
 
-LinkProbe::LinkProbe(Endpoint& endpoint, Group members)
-    : endpoint_(endpoint), members_(std::move(members)) {}
+LinkProbe::LinkProbe(Endpoint& endpoint, Group members, int64_t chunk_bytes)
+    : endpoint_(endpoint),
+      members_(std::move(members)),
+      chunk_bytes_(endpoint.has_virtual_time() ? chunk_bytes : 0) {}
 
 // Ends once this worker has been told that no member sends any more.
 void LinkProbe::serve(Endpoint& endpoint) {
   for (;;) {
     const Message message = endpoint.recv_any({tags::kProbe, tags::kProbe});
-    int64_t probe = 0;
-    CHECK(message.payload.size() == sizeof probe);
-    std::memcpy(&probe, message.payload.data(), sizeof probe);
-    if (probe == kEnd) return;
-    endpoint.wait(endpoint.isend({&probe, sizeof probe}, message.from,
-                                 tags::kProbeAnswer + static_cast<Tag>(probe),
-                                 Traffic::kProbe));
+    Announcement said{};
+    CHECK(message.payload.size() == sizeof said);
+    std::memcpy(&said, message.payload.data(), sizeof said);
+    if (said.probe == kEnd) return;
+    const auto index = static_cast<Tag>(said.probe);
+    if (said.chunk_bytes > 0)
+      endpoint.wait(endpoint.irecv(chunk_of(said.chunk_bytes), message.from,
+                                   tags::kProbeChunk + index));
+    endpoint.wait(endpoint.isend({&said.probe, sizeof said.probe}, message.from,
+                                 tags::kProbeAnswer + index, Traffic::kProbe));
   }
+}
+
+// Returns when the peer has answered.
+void LinkProbe::ping(Endpoint& endpoint,
+                     int index,
+                     int peer,
+                     int64_t chunk_bytes) {
+  const Announcement said = {index, chunk_bytes};
+  int64_t answer = 0;
+  const Request back = endpoint.irecv({&answer, sizeof answer}, peer,
+                                      tags::kProbeAnswer + index);
+  endpoint.wait(endpoint.isend({&said, sizeof said}, peer, tags::kProbe,
+                               Traffic::kProbe));
+  if (chunk_bytes > 0)
+    endpoint.wait(endpoint.isend({chunk_of(chunk_bytes).data, chunk_bytes},
+                                 peer, tags::kProbeChunk + index,
+                                 Traffic::kProbe));
+  endpoint.wait(back);
 }
 
 void LinkProbe::begin(const Segment& segment) {
@@ -56,16 +90,15 @@ void LinkProbe::send() {
     const int peer =
         members_.members[(members_.position + 1 + step) % members_.size()];
     Probe& probe = probes_[i];
-    probe.task =
-        endpoint_.start("link probe", [&probe, peer, i](Endpoint& endpoint) {
-          int64_t mine = i, answer = 0;
-          const Request back = endpoint.irecv({&answer, sizeof answer}, peer,
-                                              tags::kProbeAnswer + i);
-          probe.sent_at = endpoint.now();
-          endpoint.wait(endpoint.isend({&mine, sizeof mine}, peer, tags::kProbe,
-                                       Traffic::kProbe));
-          endpoint.wait(back);
-          probe.answered_at = endpoint.now();
+    probe.fastest_s = kUnanswered;
+    probe.task = endpoint_.start(
+        "link probe",
+        [&probe, peer, i, chunk_bytes = chunk_bytes_](Endpoint& endpoint) {
+          for (int done = 0; done < kPings; ++done) {
+            const Time begin = endpoint.now();
+            ping(endpoint, i, peer, chunk_bytes);
+            probe.fastest_s = std::min(probe.fastest_s, endpoint.now() - begin);
+          }
         });
   }
   ++round_;
@@ -73,10 +106,9 @@ void LinkProbe::send() {
 
 std::optional<double> LinkProbe::round_trip_s() {
   if (num_sent_ == 0) return last_s_;
-  double fastest = std::numeric_limits<double>::infinity();
+  double fastest = kUnanswered;
   for (int i = 0; i < num_sent_; ++i)
-    if (endpoint_.done(probes_[i].task))
-      fastest = std::min(fastest, probes_[i].answered_at - probes_[i].sent_at);
+    fastest = std::min(fastest, probes_[i].fastest_s);
   if (std::isfinite(fastest)) return last_s_ = fastest;
   if (!last_s_) return std::nullopt;
   return std::max(*last_s_, endpoint_.now() - round_began_);
@@ -88,7 +120,7 @@ void LinkProbe::quiesce() {
   round_trip_s();
   num_sent_ = 0;
   barrier(endpoint_, members_, tags::kProbeEnd);
-  const int64_t end = kEnd;
+  const Announcement end = {kEnd, 0};
   endpoint_.wait(endpoint_.isend({&end, sizeof end}, endpoint_.rank(),
                                  tags::kProbe, Traffic::kControl));
   endpoint_.join(service_);

@@ -1,8 +1,13 @@
-// Measures how late a worker's messages arrive at others. After handing a
-// step's gradients to the transport, a worker sends a probe to some peers and
-// times their answers, behind the messages still queued on its link. If its own
-// link is slow, every answer is late; a slow link elsewhere delays only some:
-// the fastest answer gives the worker's own lateness.
+// Measures how late a worker's messages arrive at others. When it begins a
+// step, and little is on the links, a worker sends probes to some peers,
+// several in turn to each, and times their answers. If its own link is slow,
+// every answer is late; a slow link elsewhere, or the last messages of the step
+// before, delay only some: the fastest answer gives the worker's own lateness.
+// (Behind a step's gradients, where a probe waits for others' messages, equal
+// workers would differ by whole messages, the same ones in every step.)
+//
+// In virtual time a probe is as long as a message of a ring all-reduce, without
+// its values. Under MPI it is short, so that it measures latency only.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,11 +22,12 @@ namespace syncopate {
 class LinkProbe {
  public:
   // Among `members`, which include this worker; all of them make these calls.
-  LinkProbe(Endpoint& endpoint, Group members);
+  // Their messages have `chunk_bytes`.
+  LinkProbe(Endpoint& endpoint, Group members, int64_t chunk_bytes);
 
   void begin(const Segment& segment);  // answers the others from here on
-  // Sends a probe to the next peers in turn without waiting. Skipped while
-  // earlier probes are unanswered.
+  // Begins to send probes to the next peers in turn, without waiting. Skipped
+  // while earlier ones are unanswered.
   void send();
   // Returns the fastest answer to the last probes. Until there is one: the
   // previous value, or the time since sending if that is longer. nullopt: none
@@ -32,15 +38,21 @@ class LinkProbe {
 
  private:
   static constexpr int kPeers = 3;
+  static constexpr int kPings = 4;  // to a peer, each after the last answer
   struct Probe {
     Task task;
-    Time sent_at = 0, answered_at = 0;
+    Time fastest_s = 0;  // infinite: none was answered
   };
   static void serve(Endpoint& endpoint);
+  static void ping(Endpoint& endpoint,
+                   int index,
+                   int peer,
+                   int64_t chunk_bytes);
 
   Endpoint& endpoint_;
   Group members_;
-  int64_t round_ = 0;  // within the segment
+  int64_t chunk_bytes_;  // 0: not sent
+  int64_t round_ = 0;    // within the segment
   std::array<Probe, kPeers> probes_;
   int num_sent_ = 0;  // in the last round
   Time round_began_ = 0;

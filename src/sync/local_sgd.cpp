@@ -90,8 +90,8 @@ class LocalSgd final : public SchemeBase {
 
 void check_local_sgd(const SchemeRequest& request) {
   if (request.sync.local_sgd.steps < 1)
-    fail(ExitCode::kBadInput,
-         "local_sgd.steps: no local steps, expected 1 or more");
+    fail(ExitCode::kBadInput, "local_sgd.steps: {}, expected 1 or more",
+         request.sync.local_sgd.steps);
   // Averaging a few steps changes parameters by less than bf16 resolves.
   refuse_bf16(request, "local_sgd",
               "would round small changes of parameters away");

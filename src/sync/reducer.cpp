@@ -80,6 +80,7 @@ class HostReducer final : public Reducer {
         group_(parts.endpoint.world_group()),
         algorithm_(parts.sync.collective),
         at_once_(algorithm_ == CollectiveAlgorithm::kNative &&
+                         !parts.endpoint.has_virtual_time() &&
                          parts.context.device().kind() == DeviceKind::kCuda
                      ? 1
                      : kAtOnce) {}
@@ -105,12 +106,13 @@ class HostReducer final : public Reducer {
     in_flight_.push_back(parts_.endpoint.start(
         sum.name, [this, rows, mirror, &ready = *ready_[index], before, sum,
                    &times = task_times_[index]](Endpoint& endpoint) {
+          // Only then, because what follows the wait is communication.
+          if (rows != nullptr || mirror != nullptr) endpoint.wait_for(ready);
+          has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
           if (before) endpoint.join(before);
-          if (rows != nullptr) endpoint.wait_for(ready);
           if (mirror != nullptr)
             mirror->pull(endpoint, sum.offset, sum.elems, ready);
           times.first = endpoint.now();
-          has_gradients_at_ = std::max(has_gradients_at_, endpoint.now());
           if (rows != nullptr)
             all_reduce_rows(endpoint, group_, *rows, sum.wire, sum.tag,
                             Traffic::kPayload);
@@ -215,8 +217,8 @@ class HostReducer final : public Reducer {
   SchemeParts parts_;
   Group group_;
   CollectiveAlgorithm algorithm_;
-  // Native collectives have no tags: all workers have to call them in the same
-  // order, but ranges may arrive from a GPU in another one.
+  // Native collectives of MPI have no tags: all workers have to call them in
+  // the same order, but ranges may arrive from a GPU in another one.
   size_t at_once_;
   // By the range's start, and whether the host only hands values on.
   std::map<std::pair<const float*, bool>, std::unique_ptr<Mirror>> mirrors_;
@@ -228,7 +230,7 @@ class HostReducer final : public Reducer {
   // Begin and end, by position in in_flight_; written by the tasks, read after
   // they were joined. Does not move what tasks write to when it grows.
   std::deque<std::pair<Time, Time>> task_times_;
-  Time has_gradients_at_ = 0;  // when the last range could be sent
+  Time has_gradients_at_ = 0;  // when the device had finished the last range
   Task arrival_;
   Time all_arrived_at_ = 0;
 };

@@ -221,6 +221,7 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
   if (!is_last_phase())
     until = std::min(until, from + work_left_[working_phase()]);
   const Segment segment{from, until, earliest};
+  probe_ = nullptr;
   if (is_removed()) {
     follower_->begin(segment);
     return;
@@ -233,10 +234,10 @@ void SyncSwitch::begin_inner(int64_t from, Time earliest) {
     });
   }
   inner_->begin(segment);
-  probe_ = nullptr;
   if (!watches_workers() || num_active() == 1) return;
-  probe_ = std::make_unique<LinkProbe>(parts_.endpoint,
-                                       parts_.endpoint.group(active()));
+  probe_ = std::make_unique<LinkProbe>(
+      parts_.endpoint, parts_.endpoint.group(active()),
+      parts_.replica.parameters.size() * int64_t{sizeof(float)} / num_active());
   probe_->begin(segment);
 }
 
@@ -271,6 +272,7 @@ StepPlan SyncSwitch::next(const StepRequest& mine) {
     if (taken_ > 0) judge_reported_steps();
     reports_->tell(request.step_s);
   }
+  if (probe_) probe_->send();  // now, while links are idle
   ++taken_;
   inner_plan_.rate *= rate_factor();
   inner_plan_.momentum *= momentum_scale(inner_plan_.worker_steps);
@@ -328,7 +330,6 @@ void SyncSwitch::end_step(const StepPlan&) {
 void SyncSwitch::gradient_ready(const Bucket& bucket, const StepPlan&) {
   if (averages_gradients()) weigh_by_samples(parts_, bucket);
   inner_->gradient_ready(bucket, inner_plan_);
-  if (probe_ && bucket.is_last) probe_->send();
 }
 
 // Whether steps are timed: if a policy may act or has to undo its action.
@@ -381,7 +382,8 @@ int64_t SyncSwitch::come_to_rest(double unsaid_s) {
   if (num_active() < size_)
     fill_removed(parts_.context, parts_.endpoint, parts_.replica,
                  setting_.removed,
-                 phase().sync.bsp.batchnorm == Statistics::kLocal);
+                 phase().sync.bsp.batchnorm == Statistics::kLocal,
+                 is_change_due() ? Traffic::kPayload : Traffic::kControl);
   return done;
 }
 

@@ -59,8 +59,8 @@ Keys online_keys() {
        .used_when = on_plateau},
       {.name = "sync_switch.min_change",
        .place = &SyncSwitchOptions::min_change,
-       .doc = "Changes of the metric up to this size do not count as "
-              "improvements.",
+       .doc = "An evaluation counts as an improvement only if it is better "
+              "by more than this.",
        .low = 0,
        .used_when = on_plateau},
   };

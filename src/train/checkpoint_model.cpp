@@ -219,12 +219,9 @@ void check_samples(const Engine& engine,
          engine.problem->source());
 }
 
-}  // namespace
-
-CheckpointModels load_models(const Engine& engine,
-                             const std::string& path,
-                             Log& log) {
-  const FoundCheckpoint found = find_model(path);
+CheckpointModels models_of(const Engine& engine,
+                           const FoundCheckpoint& found,
+                           Log& log) {
   for (const std::string& warning : found.warnings) log.warning(warning);
   refuse_other_network(engine, found);
   check_samples(engine, found, log);
@@ -263,6 +260,16 @@ CheckpointModels load_models(const Engine& engine,
   if (which == EvalChoice::kEachAndAverage)
     all.average = made(mean_model(found, network, ranges));
   return all;
+}
+
+}  // namespace
+
+CheckpointModels load_models(const Engine& engine,
+                             const std::string& path,
+                             Log& log) {
+  return read_model(path, [&](const FoundCheckpoint& found) {
+    return models_of(engine, found, log);
+  });
 }
 
 }  // namespace syncopate

@@ -27,6 +27,21 @@ void refuse_other_network(const Engine& engine, const FoundCheckpoint& found);
 // kInputMissing) if there is none, Error(kBadInput) if it is damaged.
 FoundCheckpoint find_model(const fs::path& path);
 
+// Returns read(find_model(path)), and begins again if the run that writes these
+// checkpoints has removed the one that is being read.
+template <typename Read>
+auto read_model(const fs::path& path, const Read& read) {
+  constexpr int kMostTries = 4;
+  for (int tries = 1;; ++tries) {
+    const FoundCheckpoint found = find_model(path);
+    try {
+      return read(found);
+    } catch (const Error&) {
+      if (tries == kMostTries || fs::exists(found.folder)) throw;
+    }
+  }
+}
+
 // Returns the folder of the checkpoint at `path`, as find_model() does, but
 // without looking into a checkpoint folder itself.
 fs::path checkpoint_folder(const fs::path& path);

@@ -283,8 +283,11 @@ void expect_trained_model(Engine& engine) {
   if (classes != engine.saved->facts.end())
     data.trained.classes = parse_int(classes->second).value_or(0);
   const auto names = engine.saved->facts.find(kClassNamesFact);
-  if (names != engine.saved->facts.end())
-    data.trained.class_names = split(names->second, '\n');
+  if (names == engine.saved->facts.end()) return;
+  std::vector<std::string> lines = lines_of(names->second);
+  // Earlier programs accepted names with a line break.
+  if (data.trained.classes == 0 || std::ssize(lines) == data.trained.classes)
+    data.trained.class_names = std::move(lines);
 }
 
 // Chooses the samples that are held out and the order of the others.

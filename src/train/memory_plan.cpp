@@ -5,8 +5,8 @@
 #include <optional>
 #include <ranges>
 
+#include "base/memory_left.h"
 #include "base/text.h"
-#include "run/memory_left.h"
 
 namespace syncopate {
 namespace {
@@ -40,8 +40,9 @@ class Planner {
     } catch (const OutOfMemory&) {
       is_there = false;
     }
-    constexpr int64_t kBatchesAWorker = 4;  // used, waiting, being made
-    const int64_t samples = workers_ * kBatchesAWorker * batch + 2 * eval_batch;
+    // Used, waiting, being made.
+    const int64_t batches = 2 + engine_.options.data.prefetch;
+    const int64_t samples = workers_ * batches * batch + 2 * eval_batch;
     return {.batch = batch,
             .eval_batch = eval_batch,
             .activations = engine_.model->activation_bytes(),

@@ -34,6 +34,8 @@ class Tally {
   // Adds the seconds (virtual in one process) of forward and backward passes
   // and of communication.
   void add_times(double compute_s, const SyncTimes& times);
+  // The same where only communication had to wait for the device's passes.
+  void add_times(const SyncTimes& times) { add_times(times.device_s, times); }
   // Adds the sums of a step. Call in the order of steps, before the row that
   // contains the step ends.
   void add_metrics(const MetricSums& sums) { sums_.add(sums); }

@@ -87,7 +87,7 @@ void Trainer::close_rows(const StepPlan& next) {
   if (!recorder_.is_row_over(next.worker_steps)) return;
   step_.read(WorkerStep::Numbers::kArrived);
   record_found();
-  tally_.add_times(0, scheme_.take_times());
+  tally_.add_times(step_.take_times_of_next());
   LastStep last = step_.last_step();
   if (!next.is_idle) --last.steps_done;  // the next one counts as done
   recorder_.close_rows(next.worker_steps, last);
@@ -131,7 +131,7 @@ void Trainer::run_segment(const Boundary& from, int64_t until) {
   }
   step_.end();
   record_found();
-  tally_.add_times(0, scheme_.take_times());
+  tally_.add_times(scheme_.take_times());
   recorder_.stop_clock();
 }
 
@@ -241,7 +241,7 @@ Trainer::Boundary Trainer::finish() {
   recorder_.start_clock();
   step_.finish(RunEnd::kLastStep);
   recorder_.stop_clock();
-  tally_.add_times(0, scheme_.take_times());
+  tally_.add_times(scheme_.take_times());
   return meet();
 }
 
@@ -283,8 +283,8 @@ ExitCode Trainer::nothing_left(const Position& at) {
             : "");
   else
     session_.log().line(
-        "{}: nothing left to do (to continue, give another run.target, or - "
-        "for none)",
+        "{}: nothing left to do (to continue, set run.target to another value, "
+        "or to - for none)",
         target_was_reached_);
   if (has_ended || !target_was_reached_.empty())
     directory_.discard_requests(session_.log());

@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "base/clock.h"
+#include "base/memory_left.h"
 #include "base/rng.h"
-#include "run/memory_left.h"
 #include "train/worker_step.h"
 
 namespace syncopate {

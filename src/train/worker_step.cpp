@@ -189,11 +189,17 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   if (listener_ != nullptr) listener_->step_ends();
 
   if (engine_.device->kind() == DeviceKind::kCpu) read(Numbers::kAll);
-  add_up(in_next, begin_s);
+  const StepCost uncounted = add_up(in_next, begin_s);
   rate_ = plan.rate;
   ended_at_ = endpoint_.now();
   if (trace_ != nullptr) trace_->at_step(plan.step + 2);  // from 1, the next
-  return cost_;
+  return uncounted;
+}
+
+SyncTimes WorkerStep::take_times_of_next() {
+  const SyncTimes times = scheme_->take_times();
+  counted_device_s_ += times.device_s;
+  return times;
 }
 
 void WorkerStep::update_average() {
@@ -335,7 +341,8 @@ void WorkerStep::replay_update(int64_t step) {
   if (trace_ != nullptr) trace_->compute("optimizer", begin, endpoint_.now());
 }
 
-void WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
+// Returns the cost without what take_times_of_next() has returned of it.
+StepCost WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
   cost_.sync = scheme_->take_times();
   cost_.compute_s += in_next.device_s + cost_.sync.device_s;
   // If the host runs ahead, only the duration of a whole step is known.
@@ -344,6 +351,8 @@ void WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
         std::max(0.0, monotonic_s() - begin_s - cost_.data_wait_s -
                           cost_.sync.exposed_s);
   cost_.sync.add(in_next);
+  const StepCost uncounted = cost_;
+  cost_.compute_s += std::exchange(counted_device_s_, 0);
   // The first steps create plans and recordings; later ones do not.
   const double step_s = monotonic_s() - begin_s;
   if (++steps_of_process_ > 3)
@@ -351,6 +360,7 @@ void WorkerStep::add_up(const SyncTimes& in_next, double begin_s) {
   else
     shortest_first_s_ =
         steps_of_process_ == 1 ? step_s : std::min(shortest_first_s_, step_s);
+  return uncounted;
 }
 
 // --- a segment ---------------------------------------------------------------

@@ -99,6 +99,9 @@ class WorkerStep {
   StepRequest step_request(int stop) const;
   // Asks the scheme for this worker's next step, after a pause if one is due.
   StepPlan next(int stop);
+  // Returns the times since the last step, for a row that ends before this one;
+  // take() then leaves them out of its cost.
+  SyncTimes take_times_of_next();
   StepCost take(const StepPlan& plan);
   void follow(const StepPlan& plan);  // this worker sits out an idle step
   // Call after next() has returned `stop`. Afterwards nothing is in flight.
@@ -162,7 +165,7 @@ class WorkerStep {
   void send(const Bucket& bucket);
   double replay(int64_t step);
   void replay_update(int64_t step);
-  void add_up(const SyncTimes& in_next, double begin_s);
+  StepCost add_up(const SyncTimes& in_next, double begin_s);
 
   const ParameterEntry& struck() const;
   void flip_bit();
@@ -210,8 +213,9 @@ class WorkerStep {
   int64_t skipped_at_ = 0;  // the last step that was left out
   std::optional<Divergence> diverged_;
 
-  StepCost cost_;       // of the last step
-  double slept_s_ = 0;  // of its compute_s
+  StepCost cost_;                // of the last step
+  double counted_device_s_ = 0;  // of the next step, by take_times_of_next()
+  double slept_s_ = 0;           // of its compute_s
   double rate_ = 0;
   Time ended_at_ = 0;
   Time virtual_before_mpi_s_ = 0;  // not virtual: what an earlier process took

@@ -43,8 +43,10 @@ volatile sig_atomic_t child = 0, last_passed_on = 0;
 // process is passed on. An interrupt is counted, and reaches the whole process
 // group anyway.
 void pass_on(int number) {
+  const int errno_before = errno;
   last_passed_on = number;
   if (child > 0) kill(static_cast<pid_t>(child), number);
+  errno = errno_before;
 }
 
 // Ends the way the child did, for whoever waits for this process.

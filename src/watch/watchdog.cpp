@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include <fmt/core.h>
@@ -53,6 +55,17 @@ constexpr int kShownOperations = 3;  // if no file can take them
 constexpr size_t kMostOperations = 16384;
 
 void (*tell_launcher)(int) = nullptr;
+
+// Returns whether a thread could be started: where none can, the watchdog's own
+// must go on.
+bool start_aside(std::function<void()> body) {
+  try {
+    start_without_signals(std::move(body)).detach();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
 
 void nap(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
@@ -350,7 +363,7 @@ void Watchdog::tell_slow_storage() {
       "a hang after {:.0f} s: run.io_timeout_s)\n",
       rank_, idle_s, name_of(now.stage), io_timeout_s_.load());
   // stderr may block on the same storage, and this thread must keep beating.
-  start_without_signals([line] { print_line(line); }).detach();
+  start_aside([line] { print_line(line); });
 }
 
 // --- ends --------------------------------------------------------------------
@@ -421,13 +434,14 @@ std::string Watchdog::write_report() const {
   if (path == nullptr) return {};
   // The storage may be what hangs, so this thread does not wait for it.
   auto is_done = std::make_shared<std::atomic<bool>>(false);
-  start_without_signals([text, path, is_done] {
+  const bool is_started = start_aside([text, path, is_done] {
     std::FILE* const file = std::fopen(path->c_str(), "w");
     if (file == nullptr) return;
     const bool is_whole =
         std::fwrite(text.data(), 1, text.size(), file) == text.size();
     if (std::fclose(file) == 0 && is_whole) *is_done = true;
-  }).detach();
+  });
+  if (!is_started) return {};
   for (const double end_s = monotonic_s() + kWriteS;
        !*is_done && monotonic_s() < end_s;)
     nap(0.01);

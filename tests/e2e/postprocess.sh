@@ -3,6 +3,7 @@
 # folder that goes away, and expect. Source it; skips the test if there is no
 # Python for it.
 set -uo pipefail
+unset CDPATH
 source_dir=${SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 # shellcheck source=../../jobs/env/python.sh
 source "$source_dir/jobs/env/python.sh"
@@ -50,7 +51,7 @@ usual_runs() { # that several tests read
   make_run km1 scheme=bsp seed=1 accuracy=0.9
   make_run km2 scheme=bsp seed=2 accuracy=0.9 rows=8
   make_run km3 scheme=bsp seed=3 accuracy=0.3 rows=2 ended=stopped
-  make_run km4 scheme=bsp seed=4 ended=diverged
+  make_run km4 scheme=bsp seed=4 ended=diverged accuracy=0.3
   make_run long/a-name-of-thirty-one-characters scheme=ssp seed=1
 }
 

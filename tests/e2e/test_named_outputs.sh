@@ -19,7 +19,7 @@ expect_code 0 "$SYNCOPATE" predict small.ini --checkpoint=runs/done -o p.csv
 [[ -L p.csv && -f store/p.csv ]] || fail "an absolute link is replaced"
 mkfifo f.csv f.safetensors f.h5
 expect_code 73 "$SYNCOPATE" predict small.ini --checkpoint=runs/done -o f.csv
-says '^error: f.csv: is there and no regular file$'
+says '^error: f.csv: exists but is not a regular file$'
 expect_code 73 "$SYNCOPATE" export runs/done -o f.safetensors
 expect_code 73 "$SYNCOPATE" prepare images small.ini -o f.h5
 expect_code 73 "$SYNCOPATE" simulate small.ini --output=f.h5

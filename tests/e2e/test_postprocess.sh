@@ -34,13 +34,34 @@ make_run partly seed=2 clock=both
 expect "and of a run that was under MPI first" 0 \
   'virtual s  samples/s  bytes.* - +80 +8.0 kB' post summarize partly
 expect "and in a comparison" 0 \
-  'bsp +1 +2 .* 8 +- +0.004.*bsp +1 of 1 +30 +6 +- .* median 6 s,' \
+  'note: some runs have virtual time and others only wall time: .*bsp +1 +2 .* 8 +- +0.004.*bsp +1 of 1 +30 +6 +- .*verdict: none on the time to accuracy >= 0.65: some' \
   post compare partly asp1 --target accuracy=0.65
+for target in '' --target=accuracy=0.65; do
+  expect "and in a picture$target" 0 '^note: some runs have virtual time and others only' \
+    post plot partly asp1 --by sync.scheme $target -o x.png
+done
+expect "one clock" 0 'median 6 s,' post compare partly wall --by run.seed --target accuracy=0.65
 expect "and on both" 0 ' samples/s  samples/virtual s .* - +16 .* 80 + - ' \
   post summarize bsp1 wall
 echo "what it printed" | tee bsp1.out >alone.out
 expect "what a sweep puts beside a run" 0 '^run +scheme ' \
   post summarize bsp1 bsp1.out
+# Nor do other files in a folder of runs end a command for all of them.
+post export bsp1 -o exported.csv
+"$python" -c '
+import h5py
+with h5py.File("simulated.h5", "w") as file:
+    file["workers/steps"] = [10, 10]
+    file["summary/samples"] = 9.0
+    file.create_group("provenance").attrs["world"] = "simulation"'
+for file in exported.csv simulated.h5; do
+  expect "$file among runs" 0 "^note: $file: skipped: not a run.*bsp1 +bsp " \
+    post summarize bsp1 $file
+done
+expect "a table alone" 65 '^error: exported.csv: no columns Step and Value' \
+  post summarize exported.csv
+expect "a simulation alone" 65 '^error: simulated.h5: no group /train' \
+  post summarize simulated.h5
 expect "what it does not" 0 '^note: alone.out: skipped: not a run' \
   post summarize bsp1 alone.out
 make_run staged 'model.stages=1 1 1' 'model.widths=8 16 32'
@@ -119,19 +140,19 @@ expect "varied, but not by any run" 0 \
   '^note: --varied optimiser.lr: no run has this key; the nearest is optimizer.lr.sync.scheme' \
   post compare bsp1 --varied optimiser.lr
 expect "two learning rates in one mean" 65 \
-  '^error: unlike runs: optimizer.lr is 0.1 in bsp1, 0.2 in lr1: --by optimizer.lr would compare them; with --by sync.scheme, name runs that are alike otherwise$' \
+  '^error: bsp1 and lr1 cannot be pooled: optimizer.lr is 0.1 in bsp1 and 0.2 in lr1; use --by optimizer.lr to compare them, or pass only runs that agree in all other keys$' \
   post compare bsp1 bsp2 lr1 lr2
 expect "a value is named with its key" 0 \
   'also different: sync.scheme = bsp in optimizer.lr = 0.1; asp in optimizer.lr = 0.2.*: optimizer.lr = 0.1, 0.9.*not separable from optimizer.lr = 0.2$' \
   post compare bsp1 asp_lr1 --by optimizer.lr
 expect "two numbers of workers in one mean" 65 \
-  '^error: unlike runs: run.workers is 2 in bsp1, 4 in workers4: --by run.workers' \
+  '^error: bsp1 and workers4 cannot be pooled: run.workers is 2 in bsp1 and 4 in workers4; use --by run.workers' \
   post compare bsp1 workers4 asp1
 expect "a scheme's own key in one mean" 65 \
-  'local_sgd.period is 2 in local2, 4 in local4: --by local_sgd.period' \
+  'local_sgd.period is 2 in local2 and 4 in local4; use --by local_sgd.period' \
   post compare bsp1 local2 local4
 expect "a scheme before the keys it brings" 65 \
-  'unlike runs: sync.scheme is local_sgd in local2, bsp in bsp2: --by' \
+  'cannot be pooled: sync.scheme is local_sgd in local2 and bsp in bsp2; use --by' \
   post compare local2 bsp2 lr1 --by optimizer.lr
 # Runs from another run's model differ from those that began anew, unless each
 # began from its own seed's.
@@ -144,7 +165,7 @@ make_run warm2 checkpoint.resume=auto seed=2 restarts=1 \
 make_run warm_asp checkpoint.resume=runs/a scheme=asp \
   start="$warm/a/checkpoints/step-00000008 (scheme bsp, step 8)"
 expect "a warm start and cold ones in one mean" 65 \
-  '^error: unlike runs: checkpoint.resume is none in bsp2, runs/a-seed./checkpoints/step-00000008 .scheme bsp, step 8. in warm1: --by checkpoint.resume would' \
+  '^error: bsp2 and warm1 cannot be pooled: checkpoint.resume is none in bsp2 and runs/a-seed./checkpoints/step-00000008 .scheme bsp, step 8. in warm1; use --by checkpoint.resume to' \
   post compare bsp2 cold warm1
 expect "warm starts from each seed's own model" 0 'bsp +2 +1 2 ' post compare warm1 warm2
 expect "different starts of two groups" 0 \
@@ -159,10 +180,10 @@ make_run late1 "${continued[@]}" checkpoint.resume=runs/a-seed1 from=3
 make_run late2 "${continued[@]}" checkpoint.resume=runs/a-seed2 seed=2 from=2
 make_run same2 eval.every="1 epochs" restarts=2 from=2
 make_run same3 "${continued[@]}" seed=3
-expect "a continued run" 65 'checkpoint.resume is none in same3, runs/a-seed. in late1' \
+expect "a continued run" 65 'checkpoint.resume is none in same3 and runs/a-seed. in late1' \
   post compare same3 late1
 expect "a target that was reached before" 0 \
-  'bsp +2 of 2 +- +- +- +-.*2 of 2 runs had reached it at their first evaluation, and those before are not recorded: in no median.*verdict: no group reached .*; left out: bsp .reached before its evaluations' \
+  'bsp +2 of 2 +- +- +- +-.*2 of 2 runs had already reached the target at their first recorded evaluation and are excluded from the medians.*verdict: no group reached .*; left out: bsp .reached before its evaluations' \
   post compare late1 late2 --target accuracy=0.3
 expect "one that was not" 0 'bsp +2 of 2 +40 +8 ' \
   post compare late1 late2 --target accuracy=0.8
@@ -198,8 +219,18 @@ expect "no budget of an empty run" 0 'verdict' bash -c "$(declare -f post); \
   python=$python source_dir=$source_dir; \
   post compare bsp1 longer killed >table || exit 1; \
   cat table; ! grep -q nan table"
-expect "has not reached" 0 'asp +2 of 3 ' \
+make_run nan_low scheme=asp seed=4 ended=diverged accuracy=0.3
+expect "has not reached" 0 'asp +2 of 3 .*runs that diverged before they reached the target never do' \
+  post compare bsp1 asp1 asp2 nan_low --target accuracy=0.7
+expect "reached, then diverged" 0 'asp +3 of 3 +40 ' \
   post compare bsp1 asp1 asp2 nan1 --target accuracy=0.7
+# Not after an evaluation of a model that is NaN, whatever its accuracy.
+make_run nan_late scheme=asp seed=4 ended=diverged
+"$python" -c 'import h5py
+with h5py.File("nan_late/results.h5", "a") as file:
+    file["eval/loss"][2] = float("nan")'
+expect "diverged, then at the target" 0 'asp +2 of 3 ' \
+  post compare bsp1 asp1 asp2 nan_late --target accuracy=0.7
 expect "only one that diverged" 0 'asp +0 +- +- +- .* 1 +0 +- +- +-' \
   post compare bsp1 nan1
 # 12.706 * 0.0028284 / sqrt(2) = 0.02541; four rows of 1000 bytes are 0.004 MB.
@@ -231,6 +262,15 @@ expect "what it means of times" 0 \
   post compare km1 km2 km7 --target accuracy=0.6
 expect "few seeds" 0 'warning: 2 seeds in a group: below 3, intervals say little' \
   post compare bsp? asp?
+# Two equal runs have no spread; nor have three, but then their order says something.
+for seed in 1 2 3; do
+  make_run even$seed scheme=ssp seed=$seed accuracy=0.85
+  make_run odd$seed scheme=esync seed=$seed accuracy=0.8501
+done
+expect "no spread, two runs" 0 'n = 2\); not separable from ssp$' \
+  last_line compare even1 even2 odd1 odd2
+expect "no spread, three runs" 0 'n = 3\); separable from all others$' \
+  last_line compare even? odd?
 expect "one run says nothing" 0 'n = 1\); not separable from asp$' \
   last_line compare bsp1 asp1
 expect "left out of the best" 0 \
@@ -284,6 +324,27 @@ expect "a table without any that did" 0 \
 expect "a decision by runs that finished" 0 \
   '^note: timed_cut/results.h5: not finished: left out.*0: 0.8000, 1: 0.9000' \
   post switch_timing replay timed_bsp timed_asp timed_cut --settings=1
+make_run timed_lost scheme=bsp seed=3 rows=12 virtual_s=2 ended=diverged
+expect "no target of a run that diverged" 65 \
+  '^error: timed_lost/results.h5: bsp diverged: no target$' \
+  post switch_timing replay timed_bsp timed_lost timed_asp
+printf 'fraction,seed,accuracy\n1,1,.9\n1,2,.91\n1,3,0\n' >lost.csv
+for action in next replay; do
+  expect "nor of rows, $action" 65 '^error: bsp diverged with seed 3: no target$' \
+    post switch_timing $action lost.csv
+done
+# A search of many settings ends: fractions are written exactly.
+echo 'fraction,seed,accuracy' >deep.csv
+deep() {
+  local words
+  for _ in {1..20}; do
+    read -ra words <<<"$(post switch_timing next deep.csv --runs=1 --settings=14)"
+    [[ ${words[0]} == run ]] || break
+    echo "${words[1]},${words[2]},.$((${#words[1]} == 1 ? 9 : 1))" >>deep.csv
+  done
+  echo "${words[@]}"
+}
+expect "fourteen settings" 0 '^use 1$' deep
 expect "a decision without any" 65 'not finished: left out.error: no rows of fraction 1' \
   post switch_timing replay timed_cut timed_asp
 expect "markdown" 0 '\| bsp \| 3 \| 1 2 3 \| 40 ± 0 \| 0.9100 ± 0.0248 \|' \
@@ -386,6 +447,8 @@ expect "events of several runs" 0 \
   events bsp1 table.md long/a-name-of-thirty-one-characters \
   other/a-name-of-thirty-one-characters -o all
 expect "in a folder for each" 0 'bsp1.long-a-name.*other-a-name' ls all
+expect "events of a folder with brackets" 0 '^.a.: ' events bsp1 -o '[a]'
+expect "and over them" 73 '^error: .a.: holds events already' events bsp1 -o '[a]'
 expect "events over events" 73 '^error: all/bsp1: holds events already' \
   events bsp1 bsp2 -o all
 if [[ -x ${SYNCOPATE:-} ]]; then

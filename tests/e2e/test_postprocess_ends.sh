@@ -61,7 +61,7 @@ done
 expect "cut by chance" 0 '^36.0 0.333, 39.0 0.667, 60.0 1.000, $' \
   reached_shares cut1 cut2 most3 most4 most5
 expect "and told" 0 \
-  '2 of 5 runs ended before they reached it: 2 ended early and are censored at their last evaluation, as if by chance' \
+  '2 of 5 runs ended before they reached it: 2 ended early and are censored at their last evaluation \(assumed unrelated to progress\)' \
   post compare cut1 cut2 most3 most4 most5 --target accuracy=0.6
 # run.stop_at is a budget, too.
 for seed in 1 2; do attribute cut$seed stopped_by none; done
@@ -211,6 +211,18 @@ assert small[0] < 0.15 and small[1] > 0.85, small
 print("0.5 0.7 0.1 0.9")
 PY
 
+# shellcheck disable=SC2016  # dollar signs of titles
+asked "titles as they are" 0 'a\\\$b\\\$' <<'PY'
+import plot_means
+import numpy as np
+from styles import prepare
+x = np.arange(1.0, 5.0)
+line = (x, x, x - 0.35, x + 0.15)
+curves = {f"{name}$b$": {"time": line, "bytes": line, "runs": 3} for name in "abcd"}
+figure = plot_means.figure_of(prepare(), curves, [None] * 4, ("time", "x"), (0, 9))
+print(figure.axes[2].get_title())
+PY
+
 # Markers: also at the last point; of a single point, which run it is of.
 asked "the last point has a marker" 0 '^as it should be$' <<'PY'
 import numpy as np
@@ -272,6 +284,25 @@ expect "bins of two values" 0 '^staleness 2 to 3 staleness 6 to 7 $' \
     --data-only -o wide.csv && sed 1d wide.csv | cut -d, -f1 | sort -u | tr '\n' ' '"
 expect "means of bins" 0 '^$' post plot wide pushes1 --column sync/staleness --data-only -o wide.csv
 expect "the mean of bins" 0 'wide,20.0,3.5.*wide,30.0,2.5.*pushes1,10.0,1.5' cat wide.csv
+# Before a resume with more workers there were fewer columns, or other bins.
+asked "a histogram of fewer workers" 0 '^1.5 0.0$' <<'PY'
+import numpy as np
+from plot import mean_of_histograms
+print(*mean_of_histograms(np.array([[0, 1, 1, np.nan], [2, 0, 0, 0]]), 1))
+PY
+mkdir -p parts && cp wide/results.h5 parts/results.h5 && cp pushes1/results.h5 parts/early.h5
+"$python" -c 'import h5py
+with h5py.File("parts/results.h5", "a") as file:
+    file["provenance"].attrs["continues"] = "early.h5"
+    file["provenance"].attrs["continues_from"] = 40'
+expect "other bins before" 0 \
+  '^note: .*parts/results.h5: sync/staleness of its earlier part is left out: it counts by other bins$' \
+  post plot parts pushes1 --column sync/staleness --data-only -o parts.csv
+expect "are left out" 0 'parts,10.0,nan.*parts,20.0,nan.*parts,10.0,3.5' cat parts.csv
+# The mean over many workers says so, also of one run.
+make_run many scheme=asp workers=40
+expect "a column of many workers" 0 '^$' post plot many --column sync/staleness -o many.svg
+expect "its label" 0 'updates; mean over workers' grep 'mean over' many.svg
 expect "a map has no legend of columns" 1 '^$' grep -E 'column 0|staleness 1 ' one.svg
 
 # A loss that exploded has an exponent in the table, and in the verdict.

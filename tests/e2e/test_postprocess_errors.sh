@@ -58,6 +58,26 @@ runpy.run_path(sys.argv[0], run_name="__main__")' \
     "$source_dir/postprocess/$script.py"
 done
 
+# A parameter that requires a gradient is a weight like others.
+ends_with 0 '^1.0$' "$PYTHON" - "$source_dir/postprocess" <<'PY'
+import sys, types
+import numpy as np
+class Parameter:
+    def __init__(self, is_detached=False): self.is_detached = is_detached
+    def detach(self): return Parameter(True)
+    def float(self): return self
+    def is_floating_point(self): return True
+    def numpy(self):
+        if not self.is_detached:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad.")
+        return np.ones(1)
+sys.modules["torch"] = types.SimpleNamespace(
+    load=lambda *_, **__: {"w": Parameter()}, is_tensor=lambda value: True)
+sys.path.insert(0, sys.argv[1])
+import import_bert
+print(import_bert.read_torch("x.bin")["w"]()[0])
+PY
+
 # Without room for all of a new file, the one that was there stays.
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=one --run.workers=2
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=two --run.workers=2

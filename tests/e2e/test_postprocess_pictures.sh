@@ -182,7 +182,7 @@ expect "means over equal steps" 0 '^$' post plot bsp1 late2 late3 \
 expect "means over equal steps, exact" 0 \
   'half_95.bsp,0,30.0,3000.0,0.525[0-9]*,[0-9.]+.bsp,1,40.0,4000.0,0.7[0-9]*,[0-9.]+$' cat equal.csv
 make_run early4 scheme=bsp seed=4 rows=8 evaluations=1
-expect "no equal steps" 65 '^error: unlike evaluations: none is at the same step in late2, early4$' \
+expect "no equal steps" 65 '^error: late2, early4: have no evaluation step in common$' \
   post plot late2 early4 --by sync.scheme -o no.csv --data-only
 expect "published runs" 0 '^\[15.0\]$' env PYTHONPATH="$source_dir/postprocess" "$python" -c '
 import plot_means
@@ -402,7 +402,7 @@ expect "their picture" 0 '^$' post scaling_plot of_* -o of.svg
 expect "their legend" 0 'steps=8.*steps=64|steps=64.*steps=8' \
   grep -o 'local_sgd steps=[0-9]*' of.svg
 # With one scheme, both keys have panels; each panel is of one value of the other.
-expect "two keys of one scheme" 0 '^note: 1 of 4 simulations are in no panel' \
+expect "two keys of one scheme" 0 '^note: 1 of 4 simulations are not drawn: they differ from the majority in two keys' \
   post scaling_plot of_local* -o of.csv --data-only
 made of_longer 99 sync.scheme=bsp run.workers=4 run.seed=1 run.steps=50
 expect "two lengths in one point" 65 \

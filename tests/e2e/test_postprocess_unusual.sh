@@ -114,7 +114,7 @@ expect "waiting is not known" 0 'communication and waiting' bash -c \
 make_run plain
 expect "waiting is known" 1 '^$' bash -c "'$python' \
   '$source_dir/postprocess/plot.py' plain -o plain.svg && grep 'ation and waiting' plain.svg"
-expect "a column without numbers" 65 '^note: nccl/results.h5: comm/wait_s holds no' \
+expect "a column without numbers" 65 '^note: nccl/results.h5: comm/wait_s contains no finite values' \
   post plot nccl --column comm/wait_s -o x.png
 
 # Recorded studies with gaps.

@@ -59,6 +59,18 @@ small links 8 "${elastic[@]}" --run.steps=100 --compute.step_s=0.254 \
 grep -q "^switch .*: phase 1 of 2, bsp without workers 2, 5$" \
   runs/links/log.txt || fail "the log does not say who was removed"
 
+echo "equal workers are not mistaken for slow ones, also where links are full"
+for workers in 2 3 5 6 8 9 12; do
+  for rate in 1 5; do
+    small equal-$workers-$rate $workers --run.steps=100 --data.batch=2 \
+      --sync.scheme=sync_switch --sync_switch.order=bsp,asp \
+      --sync_switch.fractions=.9,.1 --sync_switch.policy=greedy \
+      --network.mbit_s=$rate --compute.step_s=0.1
+    ! grep -q "slow$" runs/equal-$workers-$rate/log.txt ||
+      fail "$workers equal workers: $(grep "slow$" runs/equal-$workers-$rate/log.txt)"
+  done
+done
+
 echo "rows while worker 0, or another, is removed"
 for slow in 0 3; do
   small rows-$slow 4 "${elastic[@]}" "${quick[@]}" \

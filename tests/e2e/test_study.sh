@@ -156,11 +156,11 @@ env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END' || fail "sweep.targ
 import csv
 import h5py
 from run_reader import open_run
-from study import record
+from study_tables import record
 from target import parse_target
 folder = "studied/short/final/bsp-seed1"
 record("aimed", "short", [("bsp", "1", "", "abc", open_run(folder))],
-       parse_target("accuracy >= 0.01"))
+       "accuracy", parse_target("accuracy >= 0.01"))
 row, = csv.DictReader(open("aimed/results.csv"))
 with h5py.File(folder + "/results.h5") as file:
     first = (file["eval/accuracy"][()] >= 0.01).argmax()
@@ -174,9 +174,100 @@ sed 's/^directory = studied/&\ntarget = accuracy >= 0.01/' tiny/study.sweep >aim
 expect_code 0 "$source_dir/jobs/study.sh" aimed --jobs=2 --run.threads=1
 [[ $(sed -n 's/^short,bsp,1,//p' aimed/results.csv | cut -d, -f11) != inf ]] ||
   fail "sweep.target is ignored: $(cat aimed/results.csv)"
+# It is of the input, but for a variant that has a run.target of its own.
+mv studied elsewhere
+sed -i 's/^target = .*/target = accuracy >= 0.02/' aimed/study.sweep
+expect_code 0 "$source_dir/jobs/study.sh" aimed --dry-run
+shows '^final bsp-seed1: recorded with a different input; runs again$' "$scratch/out"
+shows '^final four-seed1: recorded 0' "$scratch/out"
+mv elsewhere studied
 sed -i 's/^target = .*/target = accuracy/' aimed/study.sweep
 expect_code 65 "$source_dir/jobs/study.sh" aimed --dry-run
 shows 'aimed/study.sweep: sweep.target: accuracy: not METRIC>=NUMBER' err
+
+# A study that is stopped after an edit judges no row of before.
+cp -r tiny edited
+sed -i '/^local =/s/steps=4/steps=2/' edited/study.sweep
+expect_code 0 env PYTHONPATH="$source_dir/jobs" "$PYTHON" - edited/study.sweep <<'END'
+import sys
+from sweep_choice import conclude_study
+from sweep_file import read_sweep
+conclude_study(read_sweep(sys.argv[1], ["--run.threads=1"]), [])
+END
+shows '^bytes .* missing: local: recorded with another input$' "$scratch/out"
+shows '^reached .* reproduced$' "$scratch/out"
+cmp -s {tiny,edited}/figure-short.png && fail "the figure shows rows of another input"
+
+# What is recorded: the study's metric; of a run that lost workers, means over those
+# that there were; no virtual time of a run under MPI, whose rules are not judged.
+mkdir figures
+sed 's/^directory = .*/&\nmetric = accuracy_top5/' tiny/study.sweep >figures/study.sweep
+expect_code 0 env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END'
+import numpy as np
+from run_reader import open_run
+from study_tables import read_rows, record
+runs = [open_run(f"studied/short/final/{name}") for name in (
+    "local-seed1", "local-seed2", "bsp-seed1", "bsp-seed2", "four-seed1", "four-seed2")]
+for run in runs:
+    run.tables["eval"]["accuracy_top5"] = run.tables["eval"]["accuracy"] / 2 + 0.5
+runs[0].tables["comm"] = {
+    "worker_steps": np.array([24, 48]),
+    "bytes_sent": np.array([[2.0, 2, 2, 2], [4, 4, np.nan, np.nan]]),
+    "compute_s": np.array([[1.0, 1, 1, 1], [2, 2, np.nan, np.nan]])}
+runs[0].summary["virtual_s"] = 4.0
+for run in runs[4:]: # as under MPI
+    run.summary.pop("target_virtual_s")
+    run.summary["virtual_s"] = float("nan")
+record("figures", "short", [
+    (run.name[:-6], run.name[-1], "", "abc", run) for run in runs], "accuracy_top5")
+row = {(row["cell"], row["seed"]): row for row in read_rows("figures/results.csv")}
+local = row["local", "1"]
+assert (local["bytes"], local["computing"]) == ("6", "0.75"), local
+expected = runs[2].tables["eval"]["accuracy_top5"][-1]
+assert abs(float(row["bsp", "1"]["accuracy"]) - expected) < 1e-5, row
+curve = [float(line["accuracy"]) for line in read_rows("figures/curves.csv")
+         if (line["cell"], line["seed"]) == ("bsp", "1")]
+assert len(curve) == 3 and abs(curve[-1] - expected) < 1e-5, curve
+four = row["four", "1"]
+assert four["target_s"] == "nan" and float(four["target_samples"]) > 0, four
+END
+expect_code 0 python "$source_dir/postprocess/study.py" figures
+shows '^reached .* missing: four: runs without virtual time$' "$scratch/out"
+for key in metric tune.metric; do
+  # "accuracy" in rules stands for it, so less must not be better.
+  if [[ $key == metric ]]; then
+    sed 's/^directory = .*/&\nmetric = loss/' tiny/study.sweep >figures/study.sweep
+  else
+    sed 's/^metric = .*/metric = loss/' tuned/study.sweep >figures/study.sweep
+  fi
+  cp tiny/base.ini figures
+  for words in "python $source_dir/postprocess/study.py" "$source_dir/jobs/study.sh"; do
+    # shellcheck disable=SC2086
+    expect_code 65 $words figures
+    shows '^error: figures/study.sweep: metric: loss: expected one of accuracy ' err
+    [[ $(wc -l <err) == 1 ]] || fail "not one line: $(cat err)"
+  done
+done
+
+# Sizes that are recorded at the same time.
+mkdir both
+expect_code 0 env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END'
+import os
+from run_reader import open_run
+from study_tables import read_rows, record
+run = open_run("studied/short/final/bsp-seed1")
+children = []
+for size in range(8):
+    children.append(os.fork())
+    if not children[-1]:
+        for seed in range(5):
+            record("both", str(size), [("bsp", str(seed), "", "abc", run)], "accuracy")
+        os._exit(0)
+codes = [os.waitpid(child, 0)[1] for child in children]
+assert not any(codes), codes
+assert len(read_rows("both/results.csv")) == 40
+assert sorted(os.listdir("both")) == ["curves.csv", "results.csv"]
+END
 
 # Runs that cannot be compared, and those of another study.
 mkdir unlike
@@ -221,6 +312,10 @@ refused '^error: unlike/study.sweep:[0-9]*: variants.bsp: given twice$'
 cp tiny/study.sweep unlike
 sed '2s/,0\.[0-9]*,/,much,/' tiny/results.csv >unlike/results.csv
 refused '^error: unlike/results.csv:2: [a-z_]*: much: expected a number$'
+printf 'size,cell,seed\nshort,bsp,one\n' >unlike/results.csv
+refused '^error: unlike/results.csv:2: seed: one: expected a whole number$'
+printf 'size,cell,seed,colour\nshort,bsp,1,red\n' >unlike/results.csv
+refused '^error: unlike/results.csv: unknown column colour$'
 printf 'size,cell,seed\n\xe9,a,1\n' >unlike/results.csv
 refused '^error: unlike/results.csv: not readable: '
 
@@ -228,10 +323,10 @@ refused '^error: unlike/results.csv: not readable: '
 cp -r tiny again
 env PYTHONPATH="$source_dir/postprocess" "$PYTHON" - <<'END' || fail "not recorded again"
 from run_reader import open_run
-from study import record
+from study_tables import record
 run = open_run("studied/short/final/bsp-seed1")
 run.tables["eval"]["accuracy"][:] = float("nan")
-record("again", "short", [("bsp", "1", "", "abc", run)])
+record("again", "short", [("bsp", "1", "", "abc", run)], "accuracy")
 END
 grep '^short,bsp,1,' again/curves.csv && fail "the curve of before is still there"
 cmp -s <(grep -v '^short,bsp,1,' tiny/curves.csv) again/curves.csv ||
@@ -241,7 +336,7 @@ cmp -s <(grep -v '^short,bsp,1,' tiny/curves.csv) again/curves.csv ||
 cp tiny/results.csv before.csv
 cut -d, -f1-7,9- before.csv >tiny/results.csv
 expect_code 0 study --jobs=2 --run.threads=1
-shows 'final: 8 of 8 runs are there' "$scratch/out"
+shows 'final: 8 of 8 runs have already finished' "$scratch/out"
 grep 'runs again' "$scratch/out" && fail "announces runs that are there"
 cmp -s before.csv tiny/results.csv || fail "results changed without a run"
 
@@ -286,7 +381,7 @@ mv studied elsewhere
 expect_code 0 study --dry-run --data.fill=mean
 shows '^tiny/results.csv has 8 of 8 final runs' "$scratch/out"
 expect_code 0 study --dry-run --data.fill=black
-shows '^final bsp-seed1: recorded with another input: runs again$' "$scratch/out"
+shows '^final bsp-seed1: recorded with a different input; runs again$' "$scratch/out"
 mv elsewhere studied
 
 # Another input, --again, another size.
@@ -295,7 +390,7 @@ expect_code 65 study # the folders are of the old input
 same_table tiny/results.csv before.csv
 rm -r studied
 expect_code 0 study --jobs=2 --run.threads=1
-shows '^final local-seed2: recorded with another input: runs again$' "$scratch/out"
+shows '^final local-seed2: recorded with a different input; runs again$' "$scratch/out"
 grep -q 'results.csv has' "$scratch/out" && fail "counts runs of another input"
 ran "$final" "${all[@]}"
 cmp -s tiny/results.csv before.csv && fail "the table is that of before"
@@ -349,20 +444,20 @@ cp tuned/results.csv saved.csv
 sed -i 's/^\(short,local,.,local_sgd\),[^,]*/\1,0.015/' tuned/results.csv
 rm -r "$final"
 expect_code 0 tuned --dry-run
-shows '^final local-seed1: recorded with another optimizer.lr: runs again$' "$scratch/out"
+shows '^final local-seed1: recorded with a different optimizer.lr; runs again$' "$scratch/out"
 shows '--run.name=local-seed1 .*--optimizer.lr=0.0[12]$' "$scratch/out"
 cp saved.csv tuned/results.csv
 # Two rates of one variant, or another grid: it is tuned anew.
 rm -r tuned_runs
 sed -i 's/^short,bsp,2,bsp,0.015/short,bsp,2,bsp,0.02/' tuned/results.csv
 expect_code 0 tuned --dry-run
-shows '^final bsp-seed1: recorded with another optimizer.lr: runs again$' "$scratch/out"
+shows '^final bsp-seed1: recorded with a different optimizer.lr; runs again$' "$scratch/out"
 shows '^tune bsp-0.01-seed11: to do$' "$scratch/out"
 shows '^then final: 2 runs, .* by tuning: bsp$' "$scratch/out"
 sed -i 's/^grid = .*/grid = 0.01 0.03/' tuned/study.sweep
 expect_code 0 tuned --dry-run
 shows '^then final: 4 runs, .* by tuning: bsp local$' "$scratch/out"
-shows '^final local-seed1: recorded with another input: runs again$' "$scratch/out"
+shows '^final local-seed1: recorded with a different input; runs again$' "$scratch/out"
 
 # Rules over a table that lacks a run.
 sed -i '/^short,four,2,/d' tiny/results.csv
@@ -428,6 +523,8 @@ for picture in one.png one.svg; do
   expect_code 0 python "$source_dir/postprocess/finals_plot.py" judged/ judged="b \$c" -o $picture
   [[ -s $picture ]] || fail "no $picture"
 done
+cp -r judged lr=1
+expect_code 0 python "$source_dir/postprocess/finals_plot.py" lr=1 lr=1=two -o one.png
 expect_code 0 python -c "
 import sys; sys.path.insert(0, '$source_dir/postprocess')
 import finals_plot

@@ -101,7 +101,7 @@ shows '^stopped: run again to resume$' first.out
 [[ ! -e swept/tuning.txt && ! -e swept/tune/bsp-0.1-seed11 ]] ||
   fail "it went on after the signal"
 expect_code 0 sweep tiny.sweep --jobs=2
-shows '^tune: 1 of 9 runs is there$' "$scratch/out"
+shows '^tune: 1 of 9 runs has already finished$' "$scratch/out"
 [[ $(find swept/tune -mindepth 1 -maxdepth 1 -type d | wc -l) == 9 ]] ||
   fail "not nine tuning runs: $(ls swept/tune)"
 [[ $(find swept/final -mindepth 1 -maxdepth 1 -type d | wc -l) == 4 ]] ||
@@ -170,8 +170,13 @@ shows '^bsp +2 of 2 +12 ' "$scratch/out"
 figures() { sed '/^Until/,$d' swept/comparison.md | cut -d'|' -f1-9; } # all but times
 figures >before.md
 expect_code 0 sweep tiny.sweep --jobs=1
-shows '^final: 4 of 4 runs are there$' "$scratch/out"
+shows '^final: 4 of 4 runs have already finished$' "$scratch/out"
 figures | cmp -s before.md || fail "another comparison"
+
+# A dry run writes nothing, nor does that of --slurm.
+echo "as it was" >swept/tuning.txt
+expect_code 0 "$source_dir/jobs/sweep.sh" --slurm tiny.sweep --dry-run --run.threads=1
+[[ $(<swept/tuning.txt) == "as it was" ]] || fail "a dry run wrote tuning.txt"
 
 # A run that cannot start fails the sweep and no other run; the next try heals.
 rm -rf swept/final/bsp-seed2
@@ -206,7 +211,7 @@ told = "bsp: at the edge of the grid, which was extended 4 times" in lines
 assert is_edge == told == (is_edge and len(values) == 6), lines
 END
 expect_code 0 sweep auto.sweep --jobs=2
-shows '^final: 2 of 2 runs are there$' "$scratch/out"
+shows '^final: 2 of 2 runs have already finished$' "$scratch/out"
 
 # What it tries and chooses at the limit of a key, among equals, and so on.
 expect_code 0 python "$here/check_grid.py" "$source_dir"
@@ -221,7 +226,7 @@ expect_code 0 sweep momentum.sweep --jobs=2 "${easy[@]}"
 shows '^tune: beyond the grid: bsp 0.9412$' "$scratch/out"
 shows '^bsp: at the edge of the grid, which was extended' momentum/tuning.txt
 expect_code 0 sweep momentum.sweep --jobs=2 "${easy[@]}"
-shows '^final: 1 of 1 run is there$' "$scratch/out"
+shows '^final: 1 of 1 run has already finished$' "$scratch/out"
 # The comparison repeats that warning, above its table.
 note='note: bsp: optimizer.momentum is at the edge of its grid'
 [[ $(head -n 1 momentum/comparison.md) == "- $note" ]] ||

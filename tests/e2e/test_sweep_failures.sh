@@ -79,7 +79,7 @@ shows '^- 7 of 8 runs ended before they reached it' reached/comparison.md
 # What failed runs again; then there is nothing to remark.
 echo : >cases.sh
 expect_code 0 sweep final.sweep --jobs=1
-shows '^final: 6 of 12 runs are there$' "$scratch/out"
+shows '^final: 6 of 12 runs have already finished$' "$scratch/out"
 shows '^\| local \| 3 \| 1 2 3 \|' compared/comparison.md
 ! grep -q 'not compared' compared/comparison.md ||
   fail "a note stayed: $(cat compared/comparison.md)"

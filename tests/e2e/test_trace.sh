@@ -215,7 +215,7 @@ expect_code 0 "${sweep[@]}" scaling.sweep --jobs=2
 shows "^\[10/10\] .*: samples_per_s " out
 drawn scaling/scaling.png
 expect_code 0 "${sweep[@]}" scaling.sweep --jobs=2
-shows "^final: 10 of 10 runs are there" out
+shows "^final: 10 of 10 runs have already finished" out
 post 0 scaling_plot scaling/final/*.h5 --data-only -o scaling.csv
 python - <<'PY' || fail "$(cat scaling.csv)"
 import csv, glob, h5py

@@ -160,7 +160,35 @@ grep -q '^error: bench ops --tune: .* there is none: ' err ||
   fail "bench ops --tune without a GPU: $(cat err)"
 expect_code 65 gpu bench ops tiny.ini --tune=plans.txt --run.workers=2
 
-# 7. Time by op: each with what computed it.
+# 7. Virtual times are those of the CPU, whatever the number of buckets and
+# whenever rows are written.
+slow=(--run.workers=4 --run.steps=6 --network.mbit_s=0.5 --network.latency_us=500
+  --checkpoint.every=0 --eval.every=0)
+buckets=--sync.bucket_mb=0.001
+for scheme in "bsp $buckets" "bsp $buckets --sync.collective=native" \
+  "ds_sync $buckets --ds_sync.restart=never" asp; do
+  for every in 1 100; do
+    read -ra keys <<<"--sync.scheme=$scheme --run.log_every=$every"
+    name="times-${scheme//[^a-z]/}-$every"
+    expect_code 0 "$SYNCOPATE" train tiny.ini --run.device=cpu \
+      --run.name="$name-cpu" "${slow[@]}" "${keys[@]}"
+    expect_code 0 gpu train tiny.ini --run.name="$name-gpu" "${slow[@]}" "${keys[@]}"
+    python - "$name" <<'PY' || fail "$name: other times than on the CPU"
+import h5py, numpy as np, sys
+def times(device):
+    with h5py.File(f"runs/{sys.argv[1]}-{device}/results.h5") as file:
+        comm = file["comm"]
+        return {name: comm[name][...].sum(axis=0) for name in
+                ("compute_s", "exposed_s", "overlapped_s", "wait_s", "bytes_sent")}
+cpu, gpu = times("cpu"), times("gpu")
+for name in cpu:
+    if not np.allclose(cpu[name], gpu[name], rtol=1e-6, atol=1e-6):
+        sys.exit(f"{name}: {cpu[name]} on the CPU, {gpu[name]} on the GPU")
+PY
+  done
+done
+
+# 8. Time by op: each with what computed it.
 expect_code 0 gpu bench layers tiny.ini
 grep -qE '^op +shape +calls +ms +share +GB/s +TFLOP/s +engine$' out ||
   fail "bench layers prints no table: $(cat out)"

@@ -118,7 +118,7 @@ cut_off() { # cut_off CODE NAME FOLDER COMMAND...
   cp whole "$folder/train.records"
   ((code == expected)) || fail "$name: exit $code"
   (($(grep -c '^error' "$name.err") == 1)) || fail "$name: not one line: $(cat "$name.err")"
-  grep -qE "^error: (\[rank 1\] )?$folder/train.records: cannot be read any more: it became shorter" \
+  grep -qE "^error: (\[rank 1\] )?$folder/train.records: can no longer be read: it became shorter" \
     "$name.err" || fail "$name: $(cat "$name.err")"
 }
 clicks=("$SYNCOPATE" train clicks.ini)

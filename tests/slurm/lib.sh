@@ -1,6 +1,7 @@
 # shellcheck shell=bash
 # Shared by the tests on a private Slurm: starts one, or ends the test with code
 # 77 and the reason. Source it; it needs $SYNCOPATE.
+unset CDPATH
 source_dir=${SOURCE_DIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 export SYNCOPATE=${SYNCOPATE:-$source_dir/build/cpu/syncopate}
 [[ -x $SYNCOPATE ]] || { echo "$SYNCOPATE: not built" >&2; exit 66; }

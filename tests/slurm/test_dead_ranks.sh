@@ -2,6 +2,7 @@
 # A rank that dies or is stopped under plain srun, which by itself would let
 # the others wait for ever: one line names it, and srun returns 71.
 set -euo pipefail
+unset CDPATH
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/fault/dead_ranks.sh
 source "$here/../fault/dead_ranks.sh"

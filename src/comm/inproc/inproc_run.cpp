@@ -231,8 +231,10 @@ Request InprocRun::isend(int rank,
   check_tag(tag, tag);
   CHECK(to >= 0 && to < num_ranks() && data.bytes >= 0);
   scheduler_.note_progress();
-  // A message to oneself is not traffic.
-  if (to != rank) traffic(rank).count(kind, data.bytes);
+  const bool is_probe = kind == Traffic::kProbe;
+  // A message to oneself is not traffic, nor is what a probe only stands for.
+  const bool is_measure = is_probe && !has_values(data.data);
+  if (to != rank && !is_measure) traffic(rank).count(kind, data.bytes);
   auto parcel = make_recycled<Parcel>();
   parcel->rank = rank;
   parcel->peer = to;
@@ -252,7 +254,6 @@ Request InprocRun::isend(int rank,
   }
 
   const Time now = scheduler_.now();
-  const bool is_probe = kind == Traffic::kProbe;
   if (to == rank || (!is_probe && kind != Traffic::kPayload)) {
     parcel->completes_at = now;
     arrive(*parcel, now);

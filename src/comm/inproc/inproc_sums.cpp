@@ -158,6 +158,12 @@ StepIntervals InprocSums::intervals_of(std::span<const Open> sums,
     for (int p = 0; p < n; ++p)
       begin[p] = std::max(first.entered_at[p], network_.out_free(members[p]));
     const bool is_small = std::ssize(links_) <= kExactWorld;
+    const RingLayout layout(static_cast<int>(n), first.shape.elems);
+    // All chunks of a round are taken to be as long as the longest.
+    if (!is_small && layout.segments() == 1 && first.shape.elems > 0)
+      error_ = std::max(error_, static_cast<double>(layout.longest() * n) /
+                                        static_cast<double>(first.shape.elems) -
+                                    1);
     const std::vector<Time> ends = ring_ends(*alike_, first.shape.elems,
                                              first.shape.wire, is_small, begin);
     StepIntervals intervals(1);

@@ -164,8 +164,8 @@ Network::Place Network::place_of(const Transit& message, int link) const {
     for (; is_in_the_way(); ++taken) place.begin = taken->until;
   }
   place.state = state_of(message, link, place.begin);
-  if (message.is_probe_) return place;
   place.service = service_s(message, link, place.state.slowdown);
+  if (message.is_probe_) return place;
   for (; taken != queue.later.end() && taken->from < place.until(); ++taken)
     place.interrupted += taken->until - taken->from;
   return place;

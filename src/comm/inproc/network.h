@@ -71,7 +71,7 @@ class Network {
   }
 
   // Sends a message, which takes the first link at `now` or once it is free. A
-  // probe waits for the messages before it, but takes no link time.
+  // probe takes as long as a message, but delays no other.
   Transit send(int from, int to, int64_t bytes, bool is_probe, Time now);
   // Takes the next link. Calls must come in the order of at().
   void pass(Transit& message);

@@ -39,7 +39,7 @@ void SumCorrection::learn(Time from,
 
 void SumCorrection::apply(Time from, StepIntervals& few) {
   ++num_steps_;
-  CHECK(few_s_ > 0);
+  if (few_s_ <= 0) return;  // messages take no time
   const double factor = all_s_ / few_s_;
   const auto stretch = [&](Time& at) {
     if (at > from) at = from + factor * (at - from);

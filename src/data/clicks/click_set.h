@@ -63,6 +63,7 @@ struct PrepareCriteo {
   fs::path vocabulary = {};  // a folder that prepare_criteo wrote, or ""
   bool keeps_vocabulary() const { return !vocabulary.empty(); }
   // Unused with `vocabulary`:
+  static constexpr int64_t kThresholdLimit = 1'000'000'000;
   int64_t threshold = 10;
   double test_share = 0.1;  // drawn by `seed`
   uint64_t seed = 42;

@@ -378,11 +378,10 @@ void write_header(const CriteoFiles& files,
 }
 
 void check_wanted(const PrepareCriteo& wanted) {
-  constexpr int64_t kThresholdLimit = 1'000'000'000;
   constexpr int kThreadLimit = 1024;
-  if (wanted.threshold < 1 || wanted.threshold > kThresholdLimit)
+  if (wanted.threshold < 1 || wanted.threshold > wanted.kThresholdLimit)
     fail(ExitCode::kUsage, "--threshold={}: expected 1 to {}", wanted.threshold,
-         kThresholdLimit);
+         wanted.kThresholdLimit);
   if (!(wanted.test_share > 0 && wanted.test_share < 1))
     fail(ExitCode::kUsage, "--test-share={}: expected more than 0, less than 1",
          wanted.test_share);

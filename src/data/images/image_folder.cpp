@@ -51,7 +51,7 @@ std::vector<std::string> list_classes(const fs::path& folder) {
     names.push_back(name);
   }
   if (names.empty())
-    fail(ExitCode::kBadInput, "{}: no folder inside, expected one a class",
+    fail(ExitCode::kBadInput, "{}: contains no folders, expected one per class",
          folder.string());
   return names;
 }

@@ -52,7 +52,7 @@ std::optional<LabelFault> check_labels(std::span<const int32_t> labels,
 
 // Class names come from files of unknown origin and go into the log and
 // results. Error(kBadInput), which begins with `origin`, if one is not valid
-// UTF-8.
+// UTF-8 or has a control character, such as the line break between names.
 void check_class_names(const std::string& origin,
                        std::span<const std::string> names);
 

@@ -1,6 +1,7 @@
 // Round trips, agreement and retention over worlds of one to four workers.
 #include <set>
 
+#include "checkpoint/folders.h"
 #include "fixture.h"
 
 namespace syncopate {
@@ -204,6 +205,14 @@ TEST(Checkpoint, SameStepIsReplacedAsOneAct) {
   fs::rename(scratch.path() / "step-00000002",
              scratch.path() / "step-00000002.replaced");
   EXPECT_EQ(find_newest_checkpoint(scratch.path())->facts.step, 2);
+  // As a resume does.
+  const int64_t newest =
+      find_newest_checkpoint(scratch.path())->facts.worker_steps;
+  prune_folders(scratch.path(), newest, 2);
+  EXPECT_EQ(names_in(scratch.path()),
+            (std::set<std::string>{"step-00000001", "step-00000002"}));
+  fs::rename(scratch.path() / "step-00000002",
+             scratch.path() / "step-00000002.replaced");
   save(scratch.path(), 2);
   EXPECT_EQ(names_in(scratch.path()),
             (std::set<std::string>{"step-00000001", "step-00000002"}));

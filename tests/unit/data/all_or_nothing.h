@@ -56,7 +56,7 @@ void expect_all_or_nothing(const ScratchFolder& folder,
   const auto contents = contents_of(folder / "ready");
   expect_error(ExitCode::kCannotCreate,
                (folder / "ready").string() +
-                   ": is there already, expected a new name or an empty folder",
+                   ": already exists, expected a new name or an empty folder",
                prepare);
   EXPECT_EQ(contents_of(folder / "ready"), contents);
 }

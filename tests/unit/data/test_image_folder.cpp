@@ -84,7 +84,7 @@ TEST(ImageFolder, RefusesWhatIsNotOne) {
   fs::create_directories(folder / "train");
   write_bytes(folder / "train/a.jpg", "x");
   expect_error(options, ExitCode::kBadInput,
-               at + "/train: no folder inside, expected one a class");
+               at + "/train: contains no folders, expected one per class");
 }
 
 TEST(ImageFolder, RefusesImpossibleOptions) {

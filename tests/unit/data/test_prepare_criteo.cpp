@@ -328,7 +328,7 @@ TEST(PrepareCriteoDeathTest, RecordsThatBecomeShorterEndTheProcess) {
   };
   EXPECT_EXIT(read_last(), testing::ExitedWithCode(74),
               "^error: " + records.string() +
-                  ": cannot be read any more: it became shorter, or its "
+                  ": can no longer be read: it became shorter, or its "
                   "storage fails\n$");
 }
 

@@ -327,11 +327,11 @@ TEST(Sampler, RefusesTooFewSamples) {
       make_sampler(make_options(kInterleaved, 5), set, 4).batches_per_epoch(),
       1);
   expect_refused(
-      "data.batch: a step takes 24 samples (the batches of all workers x "
+      "data.batch: a step needs 24 samples (the batches of all workers x "
       "accumulate 1), but the train set has 20",
       [&] { make_sampler(make_options(kInterleaved, 6), set, 4); });
   expect_refused(
-      "data.batch: a step takes 12 samples (a worker's batch x accumulate 2), "
+      "data.batch: a step needs 12 samples (a worker's batch x accumulate 2), "
       "but the shard of worker 0 has 10",
       [&] { make_sampler(make_options(kSorted, 6, 2), set, 2); });
   expect_refused(

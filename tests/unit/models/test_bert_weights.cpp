@@ -179,20 +179,21 @@ TEST(BertWeights, EveryMissingOrMisshapenTensorHasALine) {
   tensors[words] = {{240}, std::vector<float>(240)};
   const WeightsFile file(tensors);
   const std::string start = "model.weights: " + file.path() + ": ";
-  EXPECT_EQ(
-      refusal(small(file.path())),
-      start + words +
-          " is (240), and the network's is (30, 8); the vocabulary must be "
-          "that of the weights\nerror: " +
-          start + positions +
-          " is (16, 8), and the network's is (12, 8); model.positions and "
-          "model.hidden must be those of the weights\nerror: " +
-          start +
-          "bert.encoder.layer.0.intermediate.dense.bias is missing; "
-          "model.layers, hidden and intermediate must be those of the "
-          "weights\nerror: " +
-          start +
-          "qa_outputs.bias is missing; the rest of qa_outputs is there");
+  EXPECT_EQ(refusal(small(file.path())),
+            start + words +
+                " has shape (240), but the network's has (30, 8); the "
+                "vocabulary must be "
+                "that of the weights\nerror: " +
+                start + positions +
+                " has shape (16, 8), but the network's has (12, 8); "
+                "model.positions and "
+                "model.hidden must be those of the weights\nerror: " +
+                start +
+                "bert.encoder.layer.0.intermediate.dense.bias is missing; "
+                "model.layers, hidden and intermediate must be those of the "
+                "weights\nerror: " +
+                start +
+                "qa_outputs.bias is missing; the rest of qa_outputs is there");
 }
 
 TEST(BertWeights, OtherTypesAreRefusedAtOnce) {

@@ -279,7 +279,8 @@ TEST(FileNames, MissingAndOtherTensorsAreNamedAsInTheFile) {
   file = recorded("resnet8");
   file.tensors["conv1.weight"] = {8, 3, 3, 3};
   EXPECT_EQ(refusal_of(file, {.depth = 8}),
-            "conv1.weight is (8, 3, 3, 3), and the network's is (16, 3, 3, 3); "
+            "conv1.weight has shape (8, 3, 3, 3), but the network's has (16, "
+            "3, 3, 3); "
             "the keys of [model] must be those of the weights");
 }
 

@@ -1,4 +1,4 @@
-#include "run/memory_left.h"
+#include "base/memory_left.h"
 
 #include <sys/resource.h>
 
