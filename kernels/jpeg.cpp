@@ -32,11 +32,13 @@ bool is_supported(const NvJpegDecoder& decoder, const JpegImage& image) {
          is_refused == 0;
 }
 
-// Whether a damaged or unusual file may cause this status.
+// Whether a damaged or unusual file may cause this status. A failed execution
+// of the GPU itself is sticky: the next call reports it.
 bool is_refusal(nvjpegStatus_t status) {
   return status == NVJPEG_STATUS_BAD_JPEG ||
          status == NVJPEG_STATUS_JPEG_NOT_SUPPORTED ||
-         status == NVJPEG_STATUS_INCOMPLETE_BITSTREAM;
+         status == NVJPEG_STATUS_INCOMPLETE_BITSTREAM ||
+         status == NVJPEG_STATUS_EXECUTION_FAILED;
 }
 
 }  // namespace

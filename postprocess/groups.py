@@ -4,6 +4,7 @@ comparable and computes means with 95% intervals.
 import difflib
 import math
 import re
+import sys
 from collections import defaultdict
 
 import numpy as np
@@ -67,6 +68,11 @@ def clocks_differ(runs):
 
 CLOCKS_DIFFER = ("some runs have virtual time and others only wall time: times "
                  "of the two do not compare")
+
+
+def note_clocks(runs):
+    if clocks_differ(runs):
+        print(f"note: {CLOCKS_DIFFER}", file=sys.stderr)
 
 
 def t95(freedom):

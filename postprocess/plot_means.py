@@ -4,14 +4,13 @@ other, each line also has a panel of its own, with its band.
 """
 import copy
 import math
-import sys
 from functools import reduce
 
 import numpy as np
 
 from exit_codes import BAD_INPUT
-from groups import CLOCKS_DIFFER, clocks_differ, common_clock, grouped, in_order, interval, lacking, \
-    metric_of, refuse_unlike, shown_label, shown_metric
+from groups import common_clock, grouped, in_order, interval, lacking, \
+    metric_of, note_clocks, refuse_unlike, shown_label, shown_metric
 from run_reader import METRICS, in_words
 from script import RunError
 from styles import TIMES, label_log_axis, legend_above, mark_divergence, \
@@ -140,8 +139,7 @@ def curves_of(runs, by):
              for run in part]
     clock = common_clock(whole or [run for part, _ in drawn.values()
                                    for run in part])
-    if clocks_differ([run for part, _ in drawn.values() for run in part]):
-        print(f"note: {CLOCKS_DIFFER}", file=sys.stderr)
+    note_clocks([run for part, _ in drawn.values() for run in part])
     curves, schemes = {}, []
     for label, group in groups.items():
         part, has_diverged = drawn[label]

@@ -227,10 +227,10 @@ class Rule:
         mean, half = interval(values)
         if math.isnan(half):  # of one value, such as a gap
             return ""
-        is_inside = self.low <= mean - half and mean + half <= self.high
-        is_outside = mean + half < self.low or self.high < mean - half
-        return "" if is_inside == holds and is_outside != holds \
-            else ": mean only"
+        low, high = mean - half, mean + half
+        is_clear = self.low <= low and high <= self.high if holds \
+            else high < self.low or self.high < low
+        return "" if is_clear else ": mean only"
 
 
 def refuse_metric(path, metric):

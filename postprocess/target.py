@@ -6,9 +6,8 @@ they ended:
 
 - A run that used up its budget (run.steps, run.virtual_limit_s, run.stop_at)
   does not reach the target within it, nor does a run that diverged before. It
-  stays
-  among those that have not reached it, however long it took. With a budget of
-  steps, fast runs end after fewer seconds; dropping them there would leave
+  stays among those that have not reached it, however long it took. With a budget
+  of steps, fast runs end after fewer seconds; dropping them there would leave
   only slow runs in the estimate. So the estimate is that of reaching the
   target within the budget, in every unit. Where all runs reached it or used
   up their budget, it is the share of those that did.
@@ -21,14 +20,13 @@ target, also where the estimate goes beyond a half because runs are censored.
 """
 import math
 import re
-import sys
 from typing import NamedTuple
 
 import numpy as np
 
 from exit_codes import BAD_INPUT
-from groups import CLOCKS_DIFFER, clocks_differ, common_clock, grouped, \
-    in_order, refuse_unlike, shown_label
+from groups import common_clock, grouped, in_order, note_clocks, \
+    refuse_unlike, shown_label
 from run_reader import METRICS
 from script import RunError
 from styles import GREY, TIMES, legend_above, scheme_of, styles_of
@@ -327,8 +325,7 @@ def curves_of(runs, by, target):
     """{label: {"time": Survival, "bytes": Survival}} and the clock."""
     refuse_unlike(runs, by)
     clock = common_clock(runs)
-    if clocks_differ(runs):
-        print(f"note: {CLOCKS_DIFFER}", file=sys.stderr)
+    note_clocks(runs)
     return {label: {"time": Survival.of(group, target, clock_of(clock)),
                     "bytes": Survival.of(group, target, sent_of)}
             for label, group in in_order(grouped(runs, by)).items()}, clock

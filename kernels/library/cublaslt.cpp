@@ -9,8 +9,7 @@ namespace {
 
 // The structures passed are opaque or unchanged between 12 and 13.
 CublasLt load_cublaslt() {
-  const SharedLibrary library("cuBLASLt 13 or 12",
-                              {"libcublasLt.so.13", "libcublasLt.so.12"});
+  const SharedLibrary library("cuBLASLt 13 or 12", cuda_sonames("libcublasLt"));
   CublasLt functions;
   library.bind(functions.GetStatusString, "cublasLtGetStatusString");
   library.bind(functions.GetVersion, "cublasLtGetVersion");

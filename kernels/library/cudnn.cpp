@@ -10,7 +10,7 @@ namespace {
 Cudnn load_cudnn() {
   // cuDNN compiles some engines at run time and loads the compiler by its bare
   // name, which succeeds from any folder if the compiler is already loaded.
-  open_if_there({"libnvrtc.so.13", "libnvrtc.so.12"});
+  open_if_there(cuda_sonames("libnvrtc"));
   const SharedLibrary library("cuDNN 9", {"libcudnn.so.9"});
   Cudnn functions;
   library.bind(functions.GetVersion, "cudnnGetVersion");

@@ -12,8 +12,7 @@ namespace {
 // The structures passed are opaque or unchanged between 12 and 13.
 std::optional<NvJpeg> load_nvjpeg() {
   try {
-    const SharedLibrary library("nvJPEG 13 or 12",
-                                {"libnvjpeg.so.13", "libnvjpeg.so.12"});
+    const SharedLibrary library("nvJPEG 13 or 12", cuda_sonames("libnvjpeg"));
     NvJpeg functions;
     library.bind(functions.CreateEx, "nvjpegCreateEx");
     library.bind(functions.Destroy, "nvjpegDestroy");

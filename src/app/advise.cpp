@@ -147,10 +147,10 @@ void print_advice(Log& log,
         "           Accuracy per sample may differ from bsp's and is not "
         "predicted. Tune optimizer.lr");
     log.line(
-        "           and the scheme's own keys: in inputs/studies, the best "
-        "rates "
-        "of schemes differ");
-    log.line("           by a factor of up to 25.");
+        "           and the scheme's own keys: the best rates of schemes "
+        "differ "
+        "by a factor of");
+    log.line("           up to 125 in inputs/studies.");
     return;
   }
   print_variant(log, simplest_of_the_fastest(bsp));

@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 
@@ -16,24 +17,26 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
-std::vector<std::string> split(std::string_view text, char separator) {
+std::vector<std::string> divide(std::string_view text, char separator) {
   std::vector<std::string> parts;
   for (;;) {
     const size_t end = text.find(separator);
-    parts.emplace_back(trim(text.substr(0, end)));
+    parts.emplace_back(text.substr(0, end));
     if (end == std::string_view::npos) return parts;
     text.remove_prefix(end + 1);
   }
 }
 
-std::vector<std::string> lines_of(std::string_view text) {
-  std::vector<std::string> lines;
-  for (;;) {
-    const size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    if (end == std::string_view::npos) return lines;
-    text.remove_prefix(end + 1);
-  }
+std::vector<std::string> split(std::string_view text, char separator) {
+  std::vector<std::string> parts = divide(text, separator);
+  for (std::string& part : parts) part = std::string(trim(part));
+  return parts;
+}
+
+bool has_control_character(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) {
+    return std::iscntrl(static_cast<unsigned char>(c)) != 0;
+  });
 }
 
 std::string join(std::span<const std::string> parts, std::string_view glue) {

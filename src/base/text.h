@@ -12,10 +12,11 @@
 namespace syncopate {
 
 std::string_view trim(std::string_view text);
-// The parts between separators, without blanks at their ends.
+// The parts between separators, of which there is one more.
+std::vector<std::string> divide(std::string_view text, char separator);
+// The same without the blanks at the ends of the parts.
 std::vector<std::string> split(std::string_view text, char separator);
-// The lines of a text as they are; one more than it has line breaks.
-std::vector<std::string> lines_of(std::string_view text);
+bool has_control_character(std::string_view text);
 std::string join(std::span<const std::string> parts, std::string_view glue);
 
 // The whole text must be a number: "8x", "", " 8" and overflow give nullopt.

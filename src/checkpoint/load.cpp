@@ -130,6 +130,25 @@ class LoadingVisitor : public StateVisitor {
   int worker_;
 };
 
+struct Search {
+  std::optional<FoundCheckpoint> found;  // the newest intact one
+  std::vector<std::string> warnings;     // of those before it
+  bool has_vanished = false;             // one of these
+};
+
+Search search(const fs::path& directory) {
+  Search result;
+  for (const fs::path& folder : committed_folders(directory)) {
+    const Outcome outcome =
+        attempt([&] { result.found = verify_for(folder, kAllWorkers); });
+    if (outcome.ok()) break;
+    require_damage(folder, outcome);
+    result.warnings.push_back(warning_of(outcome.line));
+    result.has_vanished = result.has_vanished || !fs::exists(folder);
+  }
+  return result;
+}
+
 }  // namespace
 
 std::vector<fs::path> checkpoint_folders(const fs::path& directory) {
@@ -146,27 +165,16 @@ FoundCheckpoint verify_checkpoint(const fs::path& folder) {
 
 std::optional<FoundCheckpoint> find_newest_checkpoint(
     const fs::path& directory) {
-  constexpr int kMostTries = 4;  // the run may remove what is being read here
-  for (int tries = 1;; ++tries) {
-    std::vector<std::string> warnings;
-    bool has_vanished = false;
-    for (const fs::path& folder : committed_folders(directory)) {
-      FoundCheckpoint found;
-      const Outcome outcome =
-          attempt([&] { found = verify_for(folder, kAllWorkers); });
-      if (outcome.ok()) {
-        found.warnings = std::move(warnings);
-        return found;
-      }
-      has_vanished = !fs::exists(folder);
-      if (has_vanished && tries < kMostTries) break;
-      require_damage(folder, outcome);
-      warnings.push_back(warning_of(outcome.line));
-    }
-    if (has_vanished && tries < kMostTries) continue;
-    if (!warnings.empty()) fail_all_damaged(directory, warnings);
-    return std::nullopt;
-  }
+  constexpr int kMostTries = 4;
+  Search result = search(directory);
+  // The run that writes them may have removed one that was being read.
+  for (int tries = 1; result.has_vanished && tries < kMostTries; ++tries)
+    result = search(directory);
+  if (result.found)
+    result.found->warnings = std::move(result.warnings);
+  else if (!result.warnings.empty())
+    fail_all_damaged(directory, result.warnings);
+  return std::move(result.found);
 }
 
 std::optional<FoundCheckpoint> agree_on_checkpoint(

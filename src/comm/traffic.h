@@ -13,7 +13,8 @@ enum class Traffic : uint8_t {
   kBroadcast,   // the initial model
   kEvaluation,  // metrics, averaged models for evaluation
   kControl,     // consensus, clocks, barriers, digests
-  kProbe,       // counted as control; takes as long as a payload message
+  kProbe,       // takes as long as a payload message; counted as control, or
+                // not at all if it has no values
 };
 inline constexpr int kNumTrafficKinds = 4;  // kinds with their own counter
 

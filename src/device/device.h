@@ -24,6 +24,9 @@ enum class DeviceKind : uint8_t { kCpu, kCuda, kNone };
 // touched, and a message of such memory is a size without content.
 inline constexpr uintptr_t kFirstWithoutValues = uintptr_t{1} << 45;
 inline constexpr uintptr_t kBytesWithoutValues = uintptr_t{1} << 45;
+inline void* without_values() {
+  return reinterpret_cast<void*>(kFirstWithoutValues);
+}
 inline bool has_values(const void* memory) {
   return reinterpret_cast<uintptr_t>(memory) - kFirstWithoutValues >=
          kBytesWithoutValues;

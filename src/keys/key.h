@@ -125,8 +125,8 @@ struct Key {
   TextForm form = {};
   std::vector<UsedWhen> used_when = {};  // all must hold
   OnResume on_resume = OnResume::kFixed;
-  // The value names workers, counts them or has a number for each: a run that
-  // resumes with more or fewer workers may, and does, give another.
+  // The value names workers, counts them or has a number for each. A run that
+  // resumes with another number of workers does not take it over.
   bool is_by_worker = false;
   std::string formerly = {};  // the value in effect before this key existed;
                               // empty: its default

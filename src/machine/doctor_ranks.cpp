@@ -116,10 +116,12 @@ void report_placements(DoctorReport& report,
 void report_others(DoctorReport& report,
                    const std::vector<std::string>& host_of,
                    Endpoint& endpoint) {
+  // Texts, such as a loader's errors, may have lines and tabs.
+  constexpr char kEnd = '\x1e', kNext = '\x1f';
   std::string mine;
   for (const DoctorReport::Finding& finding : report.findings())
-    mine += fmt::format("{}\t{}\t{}\n", static_cast<int>(finding.code),
-                        finding.what, finding.text);
+    mine += fmt::format("{}{}{}{}{}{}", static_cast<int>(finding.code), kNext,
+                        finding.what, kNext, finding.text, kEnd);
   const auto all = gather_bytes(endpoint, endpoint.world_group(),
                                 {mine.data(), std::ssize(mine)}, 0,
                                 tags::kControl, Traffic::kControl);
@@ -128,9 +130,9 @@ void report_others(DoctorReport& report,
   for (size_t rank = 0; rank < all.size(); ++rank) {
     const std::string text(reinterpret_cast<const char*>(all[rank].data()),
                            all[rank].size());
-    for (const std::string& line : split(text, '\n')) {
-      if (line.empty() || !said.insert(line).second || rank == 0) continue;
-      const std::vector<std::string> parts = split(line, '\t');
+    for (const std::string& one : divide(text, kEnd)) {
+      if (one.empty() || !said.insert(one).second || rank == 0) continue;
+      const std::vector<std::string> parts = divide(one, kNext);
       const auto code = static_cast<ExitCode>(std::stoi(parts[0]));
       const std::string found =
           fmt::format("rank {} on {}: {}", rank, host_of[rank], parts[2]);

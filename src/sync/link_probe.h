@@ -1,8 +1,9 @@
 // Measures how late a worker's messages arrive at others. When it begins a
 // step, and little is on the links, a worker sends probes to some peers,
 // several in turn to each, and times their answers. If its own link is slow,
-// every answer is late; a slow link elsewhere, or the last messages of the step
-// before, delay only some: the fastest answer gives the worker's own lateness.
+// every answer is late; a slow link elsewhere, or other messages on the way,
+// delay only some: the fastest answer of the last rounds gives the worker's own
+// lateness.
 // (Behind a step's gradients, where a probe waits for others' messages, equal
 // workers would differ by whole messages, the same ones in every step.)
 //
@@ -12,6 +13,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <optional>
 #include <vector>
 
@@ -29,9 +31,9 @@ class LinkProbe {
   // Begins to send probes to the next peers in turn, without waiting. Skipped
   // while earlier ones are unanswered.
   void send();
-  // Returns the fastest answer to the last probes. Until there is one: the
-  // previous value, or the time since sending if that is longer. nullopt: none
-  // in this segment.
+  // Returns the fastest answer of the last kRounds rounds. Until the last round
+  // has one, the time since it began, if that is longer. nullopt: none in this
+  // segment.
   std::optional<double> round_trip_s();
   // Waits for all answers and leaves nothing in flight.
   void quiesce();
@@ -39,9 +41,13 @@ class LinkProbe {
  private:
   static constexpr int kPeers = 3;
   static constexpr int kPings = 4;  // to a peer, each after the last answer
+  // Where a message takes longer than a step's computation, those of a round
+  // may all meet gradients.
+  static constexpr int kRounds = 3;
   struct Probe {
     Task task;
-    Time fastest_s = 0;  // infinite: none was answered
+    // Infinite: none was answered. Under MPI, tasks are on another thread.
+    std::atomic<Time> fastest_s = 0;
   };
   static void serve(Endpoint& endpoint);
   static void ping(Endpoint& endpoint,
@@ -56,7 +62,7 @@ class LinkProbe {
   std::array<Probe, kPeers> probes_;
   int num_sent_ = 0;  // in the last round
   Time round_began_ = 0;
-  std::optional<double> last_s_;
+  std::array<double, kRounds> recent_s_{};  // infinite: unanswered
   Task service_;
 };
 

@@ -25,7 +25,7 @@ constexpr size_t kAtOnce = ModelledSums::kAtOnce;
 
 // Values that do not exist (device/device.h), of which only messages remain.
 std::span<float> without_values(int64_t elems) {
-  return {reinterpret_cast<float*>(kFirstWithoutValues),
+  return {static_cast<float*>(syncopate::without_values()),
           static_cast<size_t>(elems)};
 }
 

@@ -284,7 +284,7 @@ void expect_trained_model(Engine& engine) {
     data.trained.classes = parse_int(classes->second).value_or(0);
   const auto names = engine.saved->facts.find(kClassNamesFact);
   if (names == engine.saved->facts.end()) return;
-  std::vector<std::string> lines = lines_of(names->second);
+  std::vector<std::string> lines = divide(names->second, '\n');
   // Earlier programs accepted names with a line break.
   if (data.trained.classes == 0 || std::ssize(lines) == data.trained.classes)
     data.trained.class_names = std::move(lines);

@@ -149,15 +149,23 @@ MemoryLeft gpu_memory_left(const Session& session, const Device& device) {
                     : "the memory of the GPU"};
 }
 
+// Returns how many GPUs the ranks of this host can have between them. A rank
+// that is bound to one of them (--gpus-per-task, --gpu-bind or
+// CUDA_VISIBLE_DEVICES) sees only that one, so the allocation counts, or
+// without Slurm what the driver lists.
+int64_t gpus_of_host() {
+  int64_t gpus = std::max(1, cuda_device_count());
+  if (const char* const allocated = std::getenv("SLURM_GPUS_ON_NODE"))
+    return std::max(gpus, parse_int(allocated).value_or(1));
+  std::error_code ignored;
+  const fs::directory_iterator listed("/proc/driver/nvidia/gpus", ignored);
+  return std::max<int64_t>(gpus, std::distance(begin(listed), end(listed)));
+}
+
 }  // namespace
 
-// With --gpus-per-task a rank sees only its own of the node's GPUs.
 int ranks_a_gpu(const Session& session) {
-  const char* const of_node = std::getenv("SLURM_GPUS_ON_NODE");
-  const bool is_bound = std::getenv("SLURM_GPUS_PER_TASK") != nullptr;
-  const int64_t allocated =
-      is_bound && of_node != nullptr ? parse_int(of_node).value_or(1) : 1;
-  const int64_t gpus = std::max<int64_t>({1, cuda_device_count(), allocated});
+  const int64_t gpus = gpus_of_host();
   return static_cast<int>((session.local_size() + gpus - 1) / gpus);
 }
 

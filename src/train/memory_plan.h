@@ -9,8 +9,9 @@
 
 namespace syncopate {
 
-// Ranks of this host for each of its GPUs. Ranks that each see one GPU may
-// share it; they have not compared yet.
+// Returns how many ranks of this host use each of its GPUs. It takes ranks that
+// each see one GPU for ranks with separate ones if the host has enough, because
+// ranks have not compared their GPUs yet.
 int ranks_a_gpu(const Session& session);
 
 // Plans the engine's network for its batches and sets memory_shortage. Throws

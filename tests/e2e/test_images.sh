@@ -222,7 +222,7 @@ one_line "takes no input keys"
 expect_code 66 "$SYNCOPATE" prepare images --path=nowhere -o more
 one_line "data.path: nowhere: no such folder"
 expect_code 73 "$SYNCOPATE" prepare images --path=raw -o ready
-one_line "ready: is there already"
+one_line "ready: already exists"
 [[ ! -e more && ! -e more.tmp ]] || fail "a refused prepare left something"
 
 cp -r raw bad

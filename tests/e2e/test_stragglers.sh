@@ -61,7 +61,7 @@ grep -q "^switch .*: phase 1 of 2, bsp without workers 2, 5$" \
 
 echo "equal workers are not mistaken for slow ones, also where links are full"
 for workers in 2 3 5 6 8 9 12; do
-  for rate in 1 5; do
+  for rate in 0.005 0.05; do
     small equal-$workers-$rate $workers --run.steps=100 --data.batch=2 \
       --sync.scheme=sync_switch --sync_switch.order=bsp,asp \
       --sync_switch.fractions=.9,.1 --sync_switch.policy=greedy \

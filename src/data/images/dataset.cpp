@@ -109,14 +109,11 @@ std::optional<LabelFault> check_labels(std::span<const int32_t> labels,
 
 void check_class_names(const std::string& origin,
                        std::span<const std::string> names) {
-  const auto is_control = [](char c) {
-    return static_cast<unsigned char>(c) < 0x20;
-  };
   for (const std::string& name : names) {
     if (find_invalid_utf8(name))
       fail(ExitCode::kBadInput, "{}: class name {}: not valid UTF-8", origin,
            escape_bytes(name));
-    if (std::ranges::any_of(name, is_control))
+    if (has_control_character(name))
       fail(ExitCode::kBadInput, "{}: class name {}: has a control character",
            origin, escape_bytes(name));
   }

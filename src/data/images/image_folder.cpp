@@ -34,17 +34,13 @@ std::vector<fs::directory_entry> list_folder(const fs::path& folder) {
   return entries;
 }
 
-bool is_control(char c) {
-  return std::iscntrl(static_cast<unsigned char>(c)) != 0;
-}
-
 std::vector<std::string> list_classes(const fs::path& folder) {
   std::vector<std::string> names;
   for (const auto& entry : list_folder(folder)) {
     std::error_code ignored;  // a dangling link is not a folder
     if (!entry.is_directory(ignored)) continue;
     const std::string name = entry.path().filename().string();
-    if (std::ranges::any_of(name, is_control))
+    if (has_control_character(name))
       fail(ExitCode::kBadInput,
            "{}/{}: a control character in the name of a class: rename it",
            folder.string(), escape_bytes(name));

@@ -16,13 +16,9 @@ constexpr int64_t kChannels = PreparedImages::kChannels;
 // The names by label, one per line, with their blanks. Earlier programs did not
 // write the number of classes.
 std::vector<std::string> read_class_names(const PreparedHeader& header) {
-  std::vector<std::string> names(1);
-  for (const uint8_t byte : header.values<uint8_t>("class_names", {-1})) {
-    if (byte == '\n')
-      names.emplace_back();
-    else
-      names.back() += static_cast<char>(byte);
-  }
+  const auto bytes = header.values<uint8_t>("class_names", {-1});
+  std::vector<std::string> names =
+      divide(std::string(bytes.begin(), bytes.end()), '\n');
   const auto classes = header.file().int_attribute("/", "classes");
   if (classes && *classes != std::ssize(names))
     header.fail_in(fmt::format("class_names: {} names of {} classes",

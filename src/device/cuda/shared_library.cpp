@@ -1,8 +1,10 @@
 #include "device/cuda/shared_library.h"
 
+#include <cuda_runtime_api.h>
 #include <dlfcn.h>
+#include <fmt/core.h>
+
 #include <cstdlib>
-#include <vector>
 
 #include "base/error.h"
 
@@ -20,9 +22,9 @@ std::vector<std::string> cuda_folders() {
 }
 
 // Returns null on failure and appends the cause to `reason`.
-void* open(const char* soname, std::string& reason) {
+void* open(const std::string& soname, std::string& reason) {
   constexpr int kMode = RTLD_NOW | RTLD_LOCAL;
-  if (void* handle = dlopen(soname, kMode)) return handle;
+  if (void* handle = dlopen(soname.c_str(), kMode)) return handle;
   reason += (reason.empty() ? "" : "; ") + std::string(dlerror());
   for (const std::string& folder : cuda_folders())
     if (void* handle = dlopen((folder + "/" + soname).c_str(), kMode))
@@ -32,17 +34,22 @@ void* open(const char* soname, std::string& reason) {
 
 }  // namespace
 
-void open_if_there(std::initializer_list<const char*> sonames) {
+Sonames cuda_sonames(const std::string& stem) {
+  constexpr int kBuilt = CUDART_VERSION / 1000, kOther = kBuilt == 12 ? 13 : 12;
+  return {fmt::format("{}.so.{}", stem, kBuilt),
+          fmt::format("{}.so.{}", stem, kOther)};
+}
+
+void open_if_there(const Sonames& sonames) {
   std::string reasons;
-  for (const char* soname : sonames)
+  for (const std::string& soname : sonames)
     if (open(soname, reasons) != nullptr) return;
 }
 
-SharedLibrary::SharedLibrary(const char* product,
-                             std::initializer_list<const char*> sonames)
+SharedLibrary::SharedLibrary(const char* product, const Sonames& sonames)
     : product_(product) {
   std::string reasons;
-  for (const char* soname : sonames) {
+  for (const std::string& soname : sonames) {
     soname_ = soname;
     handle_ = open(soname, reasons);
     if (handle_ != nullptr) return;

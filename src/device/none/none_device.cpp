@@ -33,7 +33,7 @@ class NoneDevice final : public Device {
   // A second device finds the range reserved by the first.
   NoneDevice() {
     static const bool is_reserved = [] {
-      void* const wanted = reinterpret_cast<void*>(kFirstWithoutValues);
+      void* const wanted = without_values();
       return mmap(wanted, kBytesWithoutValues, PROT_NONE,
                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
                       MAP_FIXED_NOREPLACE,
