@@ -30,16 +30,25 @@ double seconds_of(Endpoint& endpoint,
   return median(seconds);
 }
 
-void there_and_back(Endpoint& endpoint, Bytes data) {
+// Returns the first rank on another host than rank 0, or 1 if there is none.
+int distant_rank(const Endpoint& endpoint) {
+  for (int rank = 1; rank < endpoint.size(); ++rank)
+    if (endpoint.host_of(rank) != endpoint.host_of(0)) return rank;
+  return 1;
+}
+
+// Between rank 0 and `other`.
+void there_and_back(Endpoint& endpoint, int other, Bytes data) {
   const int rank = endpoint.rank();
-  if (rank > 1) return;
+  if (rank != 0 && rank != other) return;
+  const int peer = rank == 0 ? other : 0;
   const auto send = [&] {
-    endpoint.wait(endpoint.isend({data.data, data.bytes}, 1 - rank,
+    endpoint.wait(endpoint.isend({data.data, data.bytes}, peer,
                                  tags::kCollective, Traffic::kPayload));
   };
   if (rank == 0) send();
-  endpoint.wait(endpoint.irecv(data, 1 - rank, tags::kCollective));
-  if (rank == 1) send();
+  endpoint.wait(endpoint.irecv(data, peer, tags::kCollective));
+  if (rank != 0) send();
 }
 
 }  // namespace
@@ -103,8 +112,9 @@ void run_comm_bench(Session& session,
     const auto row = [&](int64_t bytes, const std::string& by, double carried,
                          double seconds) {
       if (endpoint.rank() == 0)
-        log.line("{:>12} {:>16} {:>12.1f} {:>14.1f}", bytes, by, 1e6 * seconds,
-                 carried / seconds * 1e-6);
+        log.line("{:>12} {:>16} {:>12.1f} {:>14}", bytes, by, 1e6 * seconds,
+                 seconds > 0 ? fmt::format("{:.1f}", carried / seconds * 1e-6)
+                             : "-");
     };
     for (const int64_t bytes : bench.bytes) {
       std::vector<float> values(static_cast<size_t>(bytes / 4), 1.0f);
@@ -113,7 +123,8 @@ void run_comm_bench(Session& session,
       const auto carried = static_cast<double>(bytes);
       row(bytes, "point_to_point", carried,
           seconds_of(endpoint, repeats, [&] {
-            there_and_back(endpoint, {values.data(), bytes});
+            there_and_back(endpoint, distant_rank(endpoint),
+                           {values.data(), bytes});
           }) / 2);
       const double share = 2.0 * (all.size() - 1) / all.size();
       for (const CollectiveAlgorithm algorithm : bench.collectives)

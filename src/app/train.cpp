@@ -1,7 +1,10 @@
 // syncopate train INPUT.ini [--section.key=value ...]
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <new>
+
+#include <fmt/core.h>
 
 #include "app/commands.h"
 #include "app/network_notes.h"
@@ -257,6 +260,19 @@ ExitCode train(Session& session,
   return ending;
 }
 
+// An error of another rank than 0, whose log is the run's: a launcher may lose
+// its line.
+void note_of_rank(const Session& session,
+                  const RunDirectory& run,
+                  const Error& error) {
+  const bool is_own = dynamic_cast<const AgreedError*>(&error) == nullptr &&
+                      error.code() != ExitCode::kPeerLost;
+  std::error_code ignored;
+  if (!is_own || !fs::exists(run.log(), ignored)) return;
+  std::ofstream(run.log(), std::ios::app)
+      << fmt::format("error: [rank {}] {}\n", session.rank(), error.what());
+}
+
 }  // namespace
 
 ExitCode command_train(Session& session, const CommandLine& line) {
@@ -269,6 +285,8 @@ ExitCode command_train(Session& session, const CommandLine& line) {
                             error.code() == ExitCode::kInputMissing;
     if (session.rank() == 0)
       session.log().note_in_file(fmt::format("error: {}", error.what()));
+    else if (directory)
+      note_of_rank(session, *directory, error);
     if (is_refused && directory && session.rank() == 0) directory->abandon();
     throw;
   }

@@ -12,6 +12,7 @@ constexpr std::string_view kUnknownToVersion1 = "since_start/best";
 constexpr std::string_view kYoungerThanVersion2[] = {
     "links/taken_until_s",
     "links/num_taken_later",
+    "ema_updates",
     "esync/is_open",
     "order.keeps_leads",
     "sync_switch/to_single_at",

@@ -125,6 +125,9 @@ void ResizedState::load(const std::string& name, std::span<int64_t> v) {
           std::accumulate(all.begin(), all.end(), int64_t{0}) / std::ssize(all);
   } else if (name == "steps" || name == "pushes") {
     v[0] = steps_;
+  } else if (name == "ema_updates") {
+    for (const int64_t updates : of_workers(name))
+      v[0] = std::max(v[0], updates);
   } else if (name == "updates") {
     v[0] = worker_steps_;
   } else if (name == "since_start/skipped_steps" && rank_ == 0) {

@@ -6,6 +6,7 @@
 //   esync's replicas in a round     the mean over the workers
 //   momentum, m, v                  likewise; a server's slices are joined
 //   steps, pushes                   worker_steps / M; a shard's updates: all
+//   updates of ema                  the most of a worker
 //   totals of the recorder, and
 //   figures since its last row      the sum over all, at rank 0
 //   virtual clock                   the latest

@@ -160,9 +160,10 @@ class Endpoint {
   // by NetworkCost::island (none: all share one).
   virtual int host_of(int rank) const = 0;
 
-  // Whether memory of messages and of native_all_reduce may be a GPU's, as a
-  // GPU-aware MPI has it.
+  // Whether the memory of messages, or that of native_all_reduce, may be a
+  // GPU's, as with a GPU-aware MPI.
   virtual bool takes_device_memory() const { return false; }
+  virtual bool sums_device_memory() const { return false; }
 
   // The memory must remain valid, and unchanged for a send, until the request
   // is complete. Messages between two workers with the same tag arrive in

@@ -13,7 +13,7 @@ std::string name_of(Tag tag) {
     Tag first;
     std::string_view name;
   };
-  constexpr std::array<Range, 18> kRanges = {
+  constexpr std::array<Range, 20> kRanges = {
       {{kControl, "control"},
        {kArrival, "arrival"},
        {kCollective, "collective"},
@@ -25,9 +25,11 @@ std::string name_of(Tag tag) {
        {kAverage, "average"},
        {kStateServer, "state server"},
        {kServer, "server"},
+       {kServerPull, "server pull"},
        {kServerAnswer, "server answer"},
        {kProbe, "probe"},
        {kProbeAnswer, "probe answer"},
+       {kProbeChunk, "probe chunk"},
        {kProbeEnd, "end of probes"},
        {kStepTime, "step time"},
        {kGossip, "gossip"},

@@ -28,6 +28,9 @@ class TracedEndpoint final : public Endpoint {
   bool takes_device_memory() const override {
     return inner_.takes_device_memory();
   }
+  bool sums_device_memory() const override {
+    return inner_.sums_device_memory();
+  }
   Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override;
   Request irecv(Bytes data, int from, Tag tag) override;
   Message recv_any(TagRange tags) override;

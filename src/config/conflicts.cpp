@@ -348,6 +348,12 @@ struct ConflictChecker {
     if (all_sound({"schedule.fields", "schedule.milestones"})) fields();
     not_longer("schedule.warmup", schedule.warmup);
     not_longer("schedule.cycle", schedule.cycle);
+    refuse_if(
+        schedule.kind == ScheduleKind::kOneCycle && schedule.cycle.value == 0 &&
+            schedule.final_lr != 0,
+        {"schedule.final_lr", "schedule.kind", "schedule.cycle"},
+        "is the rate after a cycle that ends before the horizon, expected "
+        "schedule.cycle > 0");
   }
 
   void milestones() const {

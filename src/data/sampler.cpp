@@ -30,14 +30,13 @@ using Indices = std::vector<int64_t>;
 std::vector<Indices> blocks(const Indices& order,
                             const std::vector<int64_t>& batches) {
   const int64_t n = std::ssize(order), ranks = std::ssize(batches);
-  const bool are_equal = std::ranges::count(batches, batches[0]) == ranks;
-  std::vector<double> until = {0};  // samples of a step
-  for (const int64_t batch : batches)
-    until.push_back(until.back() + static_cast<double>(batch));
+  std::vector<int64_t> until = {0};  // samples of a step
+  for (const int64_t batch : batches) until.push_back(until.back() + batch);
+  // n * until / step without overflow, and exact, so that a set of whole steps
+  // is divided into them.
+  const int64_t step = until.back(), whole = n / step, rest = n % step;
   const auto bound = [&](int64_t rank) {
-    return are_equal ? n * rank / ranks
-                     : static_cast<int64_t>(static_cast<double>(n) *
-                                            (until[rank] / until.back()));
+    return whole * until[rank] + rest * until[rank] / step;
   };
   std::vector<Indices> shards;
   for (int64_t rank = 0; rank < ranks; ++rank)

@@ -141,7 +141,8 @@ Keys click_keys() {
        .doc = "Probability of dropping an element after each hidden "
               "layer.",
        .low = 0,
-       .high = 0.999},
+       .high = 0.999,
+       .used_when = {{"model.mlp", {}}}},
       {.name = "model.first_order_init",
        .place = &ModelOptions::first_order_init,
        .doc = "Initial values of the first-order weights: xavier, as "

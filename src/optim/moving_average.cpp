@@ -1,5 +1,7 @@
 #include "optim/moving_average.h"
 
+#include <algorithm>
+
 #include "ops/combine.h"
 
 namespace syncopate {
@@ -19,6 +21,12 @@ MovingAverage::MovingAverage(Context& context,
 
 void MovingAverage::start(std::span<const float> parameters,
                           std::span<const float> buffers) {
+  copy(parameters, buffers);
+  updates_ = 0;
+}
+
+void MovingAverage::copy(std::span<const float> parameters,
+                         std::span<const float> buffers) {
   combine(context_, parameters_, {{1, parameters}});
   combine(context_, buffers_, {{1, buffers}});
 }
@@ -28,11 +36,13 @@ void MovingAverage::update(int64_t steps_done,
                            std::span<const float> parameters,
                            std::span<const float> buffers) {
   if (steps_done % every_ != 0) return;
+  if (updates_ == kUnknown) updates_ = steps_done > every_ ? 1 : 0;
   // The schedule's step of the last update, counted from 0, had this worker
   // taken all steps since.
   const int64_t last = schedule_steps - every_ - 1;
-  if (steps_done == every_ || static_cast<double>(last) < warmup_steps_)
-    return start(parameters, buffers);
+  if (updates_++ == 0 ||
+      static_cast<double>(std::max<int64_t>(last, 0)) < warmup_steps_)
+    return copy(parameters, buffers);
   const auto old = static_cast<float>(decay_);
   const auto young = static_cast<float>(1 - decay_);
   combine(context_, parameters_, {{old, parameters_}, {young, parameters}});

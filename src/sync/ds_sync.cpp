@@ -140,7 +140,7 @@ std::vector<PhaseOfGroups> make_phases(const DsSyncOptions& options,
 class DsSync final : public SchemeBase {
  public:
   explicit DsSync(const SchemeParts& parts);
-  StepPlan next(const StepRequest& mine) override;
+  void begin_step(const StepPlan& plan) override;
   void update(const StepPlan& plan) override { step_locally(plan); }
   void end_step(const StepPlan& plan) override;
   void finish(RunEnd end) override;
@@ -178,11 +178,9 @@ void DsSync::average_over(const Group& group) {
                   {averaged_buffers(options_.batchnorm)}});
 }
 
-StepPlan DsSync::next(const StepRequest& mine) {
-  const StepPlan plan = SchemeBase::next(mine);
-  if (!plan.stop && size() > 1 && options_.place == Averaging::kBeforeForward)
+void DsSync::begin_step(const StepPlan& plan) {
+  if (size() > 1 && options_.place == Averaging::kBeforeForward)
     average_over(group_of(plan));
-  return plan;
 }
 
 void DsSync::end_step(const StepPlan& plan) {

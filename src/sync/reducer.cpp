@@ -80,8 +80,7 @@ class HostReducer final : public Reducer {
         group_(parts.endpoint.world_group()),
         algorithm_(parts.sync.collective),
         at_once_(algorithm_ == CollectiveAlgorithm::kNative &&
-                         !parts.endpoint.has_virtual_time() &&
-                         parts.context.device().kind() == DeviceKind::kCuda
+                         !parts.endpoint.has_virtual_time()
                      ? 1
                      : kAtOnce) {}
 
@@ -204,24 +203,26 @@ class HostReducer final : public Reducer {
 
   // The host adds, unless MPI does.
   Mirror& mirror_of(const RangeSum& sum) {
-    const bool is_only_handed_on = algorithm_ == CollectiveAlgorithm::kNative;
-    std::unique_ptr<Mirror>& mirror =
-        mirrors_[{sum.range.data(), is_only_handed_on}];
+    std::unique_ptr<Mirror>& mirror = mirrors_[sum.range.data()];
     if (!mirror)
-      mirror = std::make_unique<Mirror>(
-          parts_.context.device(), sum.range,
-          is_only_handed_on ? &parts_.endpoint : nullptr);
+      mirror =
+          std::make_unique<Mirror>(parts_.context.device(), sum.range,
+                                   algorithm_ == CollectiveAlgorithm::kNative &&
+                                           parts_.endpoint.sums_device_memory()
+                                       ? &parts_.endpoint
+                                       : nullptr);
     return *mirror;
   }
 
   SchemeParts parts_;
   Group group_;
   CollectiveAlgorithm algorithm_;
-  // Native collectives of MPI have no tags: all workers have to call them in
-  // the same order, but ranges may arrive from a GPU in another one.
+  // Native collectives of MPI have no tags, so all workers have to begin them
+  // in the same order. Ranges may arrive from a GPU in another one, and of
+  // several sums at once a worker may complete any first and begin the next.
   size_t at_once_;
-  // By the range's start, and whether the host only hands values on.
-  std::map<std::pair<const float*, bool>, std::unique_ptr<Mirror>> mirrors_;
+  // By the range's start.
+  std::map<const float*, std::unique_ptr<Mirror>> mirrors_;
   // By the tables' start.
   std::map<const float*, std::unique_ptr<RowTables>> rows_;
   // By position in in_flight_: when the range was ready on the device.

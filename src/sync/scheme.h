@@ -156,6 +156,7 @@ enum class RunEnd : uint8_t { kLastStep, kTarget };
 //   begin                    a segment of work, up to the next boundary
 //     resume
 //     next                   ... of which this worker takes a step
+//     begin_step
 //     gradient_ready *
 //     update
 //     end_step
@@ -176,8 +177,11 @@ class Scheme {
   // Completes what the last boundary interrupted, and may block for it. Returns
   // true if it has: its time then belongs to the worker's last step.
   virtual bool resume() { return false; }
-  // May block: on a stale bound, a pull, or an average before forward.
+  // May block: on a stale bound or a pull.
   virtual StepPlan next(const StepRequest& mine) = 0;
+  // Runs before forward, once what was recorded of earlier steps is closed:
+  // averages.
+  virtual void begin_step(const StepPlan&) {}
   // Called during backward, with the plan that update() gets; never blocks, may
   // start communication.
   virtual void gradient_ready(const Bucket&, const StepPlan&) {}

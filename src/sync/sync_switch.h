@@ -49,6 +49,7 @@ class SyncSwitch final : public Scheme {
     return is_begun_ && !is_removed() && inner_->resume();
   }
   StepPlan next(const StepRequest& mine) override;
+  void begin_step(const StepPlan&) override { inner_->begin_step(inner_plan_); }
   void gradient_ready(const Bucket& bucket, const StepPlan& plan) override;
   bool abandons_step() override { return inner_->abandons_step(); }
   void update(const StepPlan&) override { inner_->update(inner_plan_); }

@@ -313,6 +313,14 @@ void order_samples(Engine& engine) {
     fail(ExitCode::kBadInput,
          "eval.batchnorm: {}: {} has no training set, expected running",
          options.eval.batchnorm, engine.problem->source());
+  const auto given = engine.input.given.find("eval.on");
+  if (options.eval.on == SetPart::kValidation &&
+      given != engine.input.given.end() && given->second == "command line")
+    engine.input.refuse(
+        fmt::format("eval.on: is validation, but {} has no training set, of "
+                    "which that is a "
+                    "part; expected test",
+                    engine.problem->source()));
   options.eval.on = SetPart::kTest;  // nothing else is there
 }
 

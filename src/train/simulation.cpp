@@ -125,6 +125,7 @@ std::vector<SimulatedWork> simulate(Engine& engine,
   const auto run = [&](NetworkCost::Sums sums) {
     cost.sums = sums;
     engine.steps_begun.assign(engine.workers, 0);
+    engine.shared_stop = {};
     const auto world = make_inproc_world(engine.workers, cost);
     std::vector<SimulatedWork> work(engine.workers);
     world->run([&](Endpoint& plain) {

@@ -156,7 +156,8 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   plan_ = plan;
   last_worker_steps_ = plan.worker_steps;
   update_average();
-  const SyncTimes in_next = scheme_->take_times();
+  scheme_->begin_step(plan);
+  const SyncTimes before = scheme_->take_times();
   const double begin_s = monotonic_s();
 
   // By now a GPU has finished the last step's forward pass and is working on
@@ -189,7 +190,7 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   if (listener_ != nullptr) listener_->step_ends();
 
   if (engine_.device->kind() == DeviceKind::kCpu) read(Numbers::kAll);
-  const StepCost uncounted = add_up(in_next, begin_s);
+  const StepCost uncounted = add_up(before, begin_s);
   rate_ = plan.rate;
   ended_at_ = endpoint_.now();
   if (trace_ != nullptr) trace_->at_step(plan.step + 2);  // from 1, the next
@@ -446,6 +447,7 @@ void WorkerStep::visit_state(StateVisitor& visitor) {
                                average_->parameters());
     visitor.visit_device_range(Owner::kWorker, kEmaRanges.buffers,
                                engine_.model->buffers(), average_->buffers());
+    visit_number(visitor, Owner::kWorker, "ema_updates", average_->updates());
     if (scheme_->is_pulling()) average_due_ = scheme_->steps_done();
   }
   visit_number(visitor, Owner::kWorker, "batches_seen", batches_seen_);

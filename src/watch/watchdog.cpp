@@ -42,6 +42,9 @@ constexpr double kRollCallSARank = 2e-3;
 constexpr double kCollectS = 1;  // for the others' last operations
 constexpr double kAbsentS = 2;   // who has not answered by then is gone
 constexpr double kWriteS = 1.5;
+// Time for a launcher to forward a line before it sees a code: hydra loses what
+// it has not read by then.
+constexpr double kForwardS = 0.1;
 // A rank speaks once all lower ranks that are left had this long to do so: more
 // than they need to collect and write.
 constexpr double kTurnToSpeakS = 3;
@@ -157,6 +160,7 @@ bool Watchdog::may_leave(int code) {
 }
 
 void Watchdog::left(int code) {
+  nap(kForwardS);
   has_spoken_ = true;
   ring_.wake();
   nap(kLongestWordsS);
@@ -457,7 +461,7 @@ void Watchdog::speak() {
     text += fmt::format("last operations of rank {}:\n{}", rank_,
                         joined_operations(kShownOperations));
   print_line(text);
-  nap(kTickS / 2);  // a launcher forwards the line before it sees a code
+  nap(kForwardS);
   ring_.send_round({{.kind = NoteKind::kSpoken, .code = end_->code}});
   exit_with(end_->code);
 }

@@ -61,6 +61,12 @@ expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=only.h5 \
 cmp -s labels.csv only.csv || fail "other labels: $(cut -c1-40 only.csv)"
 ! grep -q warning out err || fail "$(cat out err)"
 
+echo "without it there are no validation samples"
+expect_code 65 "$SYNCOPATE" evaluate runs/own/input.ini --data.path=judged.h5 \
+  --checkpoint=runs/own --data.validation=2 --eval.on=validation
+grep -q 'eval.on: is validation, but .*judged.h5.* has no training set' err ||
+  fail "$(cat err)"
+
 echo "floats: from 0 to 1 as bytes are after their division; others are doubtful"
 expect_code 0 "$SYNCOPATE" predict runs/own/input.ini --data.path=shares.h5 \
   --checkpoint=runs/own --output=shares.csv

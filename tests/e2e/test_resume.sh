@@ -151,6 +151,14 @@ for stop in 4 11 20; do
     --run.stop_at=$stop
 done
 python "$here/compare_runs.py" runs/wrn-whole runs/wrn-cut || fail "wrn-cut differs"
+# A row ends before ds_sync averages for the next step, with a boundary or without.
+decay=(--sync.scheme=ds_sync --optimizer.weight_decay=0.01 --eval.every=0
+  --checkpoint.every=0 --run.log_every=4)
+train_three 0 process decay "${decay[@]}"
+train_three 0 process decay-cut "${decay[@]}" --run.stop_at=8
+train_three 0 process decay-cut "${decay[@]}"
+python "$here/compare_runs.py" --virtual runs/decay runs/decay-cut ||
+  fail "decay-cut differs"
 
 # Keys that would change the numbers are refused on resume, and nothing of the
 # run is touched.

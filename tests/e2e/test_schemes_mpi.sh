@@ -67,6 +67,23 @@ python "$here/compare_runs.py" --replica-only "${worlds[@]}" ||
 python "$here/compare_states.py" --pairs "${worlds[@]}" ||
   fail "the worlds' workers differ"
 
+# The library's own sums, of ranges of unlike sizes: those of the ring, but for
+# the order of summation.
+# shellcheck disable=SC2054  # commas within a key's list
+own=(--sync.scheme=local_sgd --local_sgd.steps=1 --sync.bucket_mb=0.0024
+  --model.depth=32 --model.widths=16,32,64 --run.steps=4 --schedule.warmup=2
+  --run.step_timeout_s=20)
+on_ranks 3 own-ring "${own[@]}"
+on_ranks 3 own-native "${own[@]}" --sync.collective=native
+python - <<'PY' || fail "other sums by the library than by the ring"
+import h5py, numpy as np, sys
+def losses(run):
+    with h5py.File(f"runs/own-{run}/results.h5") as f:
+        return np.concatenate([f["train/loss"][...], f["eval/loss"][...]])
+ring, native = losses("ring"), losses("native")
+sys.exit(not np.allclose(native, ring, rtol=0.01))
+PY
+
 # Stopped by run.stop_at and by a signal to one rank alone; gone on from there.
 # Steps of 25 ms, so that there is time for a signal on a busy machine too; they
 # are quick once it has come.

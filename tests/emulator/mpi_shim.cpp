@@ -1,8 +1,9 @@
 // A GPU-aware MPI for the emulated GPU, by MPI's profiling interface: calls
 // that get addresses of device memory are passed on with host memory of this
-// file. The library says so where SYNCOPATE_EMULATED_GPU_AWARE_MPI=1; otherwise
-// its own answer is no, and an address of device memory ends the process as any
-// other access by the host does.
+// file. SYNCOPATE_EMULATED_GPU_AWARE_MPI=1 is an MPICH that is GPU-aware, and 2
+// an Open MPI, whose non-blocking reductions are not. Otherwise the library's
+// own answer is no. An address of device memory in any other call ends the
+// process as any other access by the host does.
 // SPDX-License-Identifier: Apache-2.0
 #include <mpi.h>
 
@@ -19,14 +20,16 @@
 namespace syncopate::emulator {
 namespace {
 
-bool is_gpu_aware() {
-  static const bool answer =
-      number_of_environment("SYNCOPATE_EMULATED_GPU_AWARE_MPI", 0) != 0;
+enum Library { kUnaware = 0, kMpich = 1, kOpenMpi = 2 };
+
+Library library() {
+  static const auto answer = static_cast<Library>(
+      number_of_environment("SYNCOPATE_EMULATED_GPU_AWARE_MPI", kUnaware));
   return answer;
 }
 
 bool is_ours(const void* memory) {
-  return is_gpu_aware() && is_device_memory(memory);
+  return library() != kUnaware && is_device_memory(memory);
 }
 
 // Host memory in the place of device memory.
@@ -84,8 +87,12 @@ using namespace syncopate::emulator;  // NOLINT: what follows is MPI's
 extern "C" {
 
 int MPIX_GPU_query_support(int /*gpu_type*/, int* is_supported) {
-  *is_supported = is_gpu_aware() ? 1 : 0;
-  return MPI_SUCCESS;
+  *is_supported = library() == kMpich ? 1 : 0;
+  return library() == kOpenMpi ? MPI_ERR_OTHER : MPI_SUCCESS;
+}
+
+int MPIX_Query_cuda_support() {
+  return library() == kUnaware ? 0 : 1;
 }
 
 int MPI_Isend(const void* data,
@@ -126,7 +133,7 @@ int MPI_Iallreduce(const void* from,
                    MPI_Op op,
                    MPI_Comm comm,
                    MPI_Request* request) {
-  if (!is_ours(data) || from != MPI_IN_PLACE)
+  if (!is_ours(data) || from != MPI_IN_PLACE || library() == kOpenMpi)
     return PMPI_Iallreduce(from, data, count, type, op, comm, request);
   Stand stand(data, count, type);
   stand.fetch();

@@ -11,14 +11,15 @@
 #include <memory>
 #include <vector>
 
+#include "comm/mpi/gpu_support.h"
 #include "comm/mpi/operation.h"
 
 namespace syncopate::mpi {
 
 struct Communicators {
   int rank = 0, size = 1;
-  std::vector<int> hosts;             // by rank: Endpoint::host_of()
-  bool takes_device_memory = false;   // in all calls of MPI
+  std::vector<int> hosts;  // by rank: Endpoint::host_of()
+  CudaSupport device_memory;
   MPI_Comm messages = MPI_COMM_NULL;  // isend, irecv, recv_any
   MPI_Comm internal = MPI_COMM_NULL;  // this folder's own messages
   // For MPI_Iallreduce, by members. The world's is created with the session.

@@ -12,14 +12,17 @@ extern "C" {
 
 namespace syncopate::mpi {
 
-// MPICH before 4.0 without GPUs fails an assertion in the second.
-bool takes_cuda_memory() {
+// MPICH before 4.0 without GPUs fails an assertion in the second. Open MPI,
+// which has only that, adds in host memory in its non-blocking reductions (its
+// manual, "CUDA", lists them as not supported).
+CudaSupport cuda_support() {
   constexpr int kCuda = 0;  // MPIX_GPU_SUPPORT_CUDA
   int is_supported = 0;
-  if (MPIX_GPU_query_support != nullptr)
-    return MPIX_GPU_query_support(kCuda, &is_supported) == MPI_SUCCESS &&
-           is_supported != 0;
-  return MPIX_Query_cuda_support != nullptr && MPIX_Query_cuda_support() == 1;
+  if (MPIX_GPU_query_support != nullptr &&
+      MPIX_GPU_query_support(kCuda, &is_supported) == MPI_SUCCESS)
+    return {.messages = is_supported != 0, .sums = is_supported != 0};
+  return {.messages = MPIX_Query_cuda_support != nullptr &&
+                      MPIX_Query_cuda_support() == 1};
 }
 
 }  // namespace syncopate::mpi

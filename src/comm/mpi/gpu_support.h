@@ -4,9 +4,14 @@
 
 namespace syncopate::mpi {
 
-// Whether MPI's calls take addresses of CUDA device memory now, as the library
-// says: built for it, and not turned off (MPIR_CVAR_ENABLE_GPU=0). Call between
-// MPI_Init and MPI_Finalize.
-bool takes_cuda_memory();
+// Which calls of MPI take addresses of CUDA device memory.
+struct CudaSupport {
+  bool messages = false;  // isend, irecv
+  bool sums = false;      // MPI_Iallreduce
+};
+
+// As the library says now: built for it, and not turned off
+// (MPIR_CVAR_ENABLE_GPU=0). Call between MPI_Init and MPI_Finalize.
+CudaSupport cuda_support();
 
 }  // namespace syncopate::mpi

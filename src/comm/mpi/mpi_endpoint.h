@@ -20,7 +20,10 @@ class MpiEndpoint : public Endpoint {
   int size() const override { return communicators_.size; }
   int host_of(int rank) const override { return communicators_.hosts[rank]; }
   bool takes_device_memory() const override {
-    return communicators_.takes_device_memory;
+    return communicators_.device_memory.messages;
+  }
+  bool sums_device_memory() const override {
+    return communicators_.device_memory.sums;
   }
   Request isend(ConstBytes data, int to, Tag tag, Traffic kind) override;
   Request irecv(Bytes data, int from, Tag tag) override;

@@ -229,7 +229,7 @@ class ProcessSession : public MpiSession {
     CHECK_MPI(MPI_Comm_size(node, &local_size_));
     CHECK_MPI(MPI_Comm_free(&node));
     gather_hosts();
-    all.takes_device_memory = mpi::takes_cuda_memory();
+    all.device_memory = mpi::cuda_support();
   }
 
   ~ProcessSession() override { abort(static_cast<int>(ExitCode::kInternal)); }

@@ -66,7 +66,7 @@ Progress::~Progress() {
 
 void Progress::stop(Stop how) {
   if (!thread_.joinable()) return;
-  if (how == Stop::kAbandon) is_abandoned_ = true;
+  if (how == Stop::kAbandon) must_abandon_ = true;
   is_stopping_ = true;
   {
     const std::lock_guard lock(mutex_);
@@ -186,7 +186,7 @@ void Progress::thread_main() {
 
 void Progress::loop() {
   double moved_s = monotonic_s();
-  while (!is_abandoned_) {
+  while (!must_abandon_) {
     has_moved_ = false;
     take_posted();
     if (transfers_.poll()) has_moved_ = true;
@@ -197,7 +197,7 @@ void Progress::loop() {
     }
     const bool is_quiet = tasks_.empty() && transfers_.is_quiet();
     if (is_quiet && is_stopping_ && !has_posted_) return;
-    rest(monotonic_s() - moved_s);
+    rest(is_quiet, monotonic_s() - moved_s);
   }
 }
 
@@ -267,8 +267,7 @@ void Progress::run_tasks() {
   std::erase(tasks_, nullptr);
 }
 
-void Progress::rest(double still_s) {
-  const bool is_quiet = tasks_.empty() && transfers_.is_quiet();
+void Progress::rest(bool is_quiet, double still_s) {
   const bool worker_waits = worker_waits_for_ != nullptr;
   const double eager_s = is_quiet       ? kQuietS
                          : worker_waits ? kEagerS
@@ -295,11 +294,12 @@ void Progress::rest(double still_s) {
   is_resting_ = false;
 }
 
-// Fails what is in flight, so that every task fails at its wait.
+// Fails what is in flight, so that every task fails at its wait. Only then may
+// tasks go on, because they free the memory of their messages as they fail.
 void Progress::give_up(const std::exception_ptr& error) {
   ending_ = error;
-  is_abandoned_ = true;
   transfers_.abandon(error);
+  is_abandoned_ = true;
   take_posted();
   while (!tasks_.empty()) run_tasks();
   take_posted();

@@ -52,7 +52,8 @@ class Progress {
   void take_posted();
   void run_tasks();
   void run_body(TaskOnThread& task);
-  void rest(double still_s);  // nothing has moved for `still_s`
+  // Nothing has moved for `still_s`; is_quiet: nor is there anything to move.
+  void rest(bool is_quiet, double still_s);
   void give_up(const std::exception_ptr& error);
   void set(std::atomic<bool>& flag);  // and wakes a waiting worker
   void meet(const Group& group, TaskOnThread* task);
@@ -64,10 +65,11 @@ class Progress {
   std::condition_variable posted_signal_, done_signal_;
   std::vector<Posted> posted_;  // under mutex_
   std::atomic<bool> has_posted_ = false, is_resting_ = false;
-  std::atomic<bool> is_stopping_ = false, is_abandoned_ = false;
+  std::atomic<bool> is_stopping_ = false, must_abandon_ = false;
   std::atomic<const std::atomic<bool>*> worker_waits_for_ = nullptr;
 
   // For the communication thread only.
+  bool is_abandoned_ = false;
   std::exception_ptr ending_;  // what waits throw once abandoned
   FiberStackPool stacks_;
   Transfers transfers_;

@@ -349,6 +349,12 @@ bool Transfers::settle_adoptions() {
 void Transfers::abandon(const std::exception_ptr& error) {
   failure_ = error;
   std::vector<std::shared_ptr<Operation>> ending;
+  // MPI may still write into a message on its way, which cannot be cancelled.
+  for (Adoption& adoption : std::exchange(adoptions_, {})) {
+    ending.push_back(std::move(adoption.operation));
+    if (!adoption.stray->arrival->done)
+      strays_.push_back(std::move(adoption.stray));
+  }
   for (size_t i = 0; i < handles_.size(); ++i) {
     const std::shared_ptr<Operation>& operation = pieces_[i].operation;
     // A peer sent this message ahead of time, for the next run.
@@ -367,8 +373,6 @@ void Transfers::abandon(const std::exception_ptr& error) {
   }
   handles_.clear();
   pieces_.clear();
-  for (Adoption& adoption : std::exchange(adoptions_, {}))
-    ending.push_back(std::move(adoption.operation));
   for (auto& listener : std::exchange(listeners_, {}))
     ending.push_back(std::move(listener));
   for (const auto& operation : ending) {

@@ -291,6 +291,13 @@ TEST(Errors, ScheduleAgainstHorizonAndItself) {
   EXPECT_EQ(errors_of(kGood + "[schedule]\nkind = one_cycle\ncycle = 11\n"),
             (Lines{"in.ini:7: schedule.cycle: is 11 steps, longer than "
                    "run.steps = 10 steps"}));
+  EXPECT_EQ(
+      errors_of(kGood + "[schedule]\nkind = one_cycle\nfinal_lr = 1\n"),
+      (Lines{"in.ini:7: schedule.final_lr: is the rate after a cycle that "
+             "ends before the horizon, expected schedule.cycle > 0"}));
+  EXPECT_EQ(errors_of(kGood + "[schedule]\nkind = one_cycle\nfinal_lr = 1\n"
+                              "cycle = 9\n"),
+            Lines{});
   // Milestones do not depend on the horizon: a short run of a long recipe is
   // valid.
   EXPECT_EQ(errors_of(kGood + "[schedule]\nkind = multistep\n"

@@ -114,6 +114,26 @@ TEST(Sampler, AnEpochHasEachSampleAtMostOnceAndLeavesOutLessThanAStep) {
   }
 }
 
+// Also of unlike batches, whose shares are in proportion.
+TEST(Sampler, ASetOfWholeStepsIsTakenWhole) {
+  for (const auto& batches : std::vector<std::vector<double>>{
+           {29, 71}, {13, 35}, {1, 1, 1}, {3, 7, 90}, {49, 1}}) {
+    const auto step = static_cast<int64_t>(
+        std::accumulate(batches.begin(), batches.end(), 0.0));
+    for (const int64_t steps : {1, 2, 3, 500, 1250}) {
+      const ImageSet set = make_set(steps * step, 2);
+      for (const Partitioning partition : {kInterleaved, kRandom}) {
+        DataOptions options = make_options(partition, step);
+        options.batch_by_worker = batches;
+        const Sampler sampler =
+            make_sampler(options, set, static_cast<int>(batches.size()));
+        EXPECT_EQ(sampler.batches_per_epoch(), steps)
+            << batches[0] << ' ' << name_of(partition);
+      }
+    }
+  }
+}
+
 // Over many epochs every sample gets its turn.
 TEST(Sampler, NothingIsLeftOutForEver) {
   const ImageSet set = make_set(23, 2);

@@ -82,5 +82,28 @@ TEST(MovingAverage, CountsTheWarmupInStepsOfTheSchedule) {
   EXPECT_EQ(std::span<const float>(late.parameters())[0], 5);
 }
 
+// A run that resumes with another number of workers counts other steps, but not
+// other updates. Without their number, they follow from the steps.
+TEST(MovingAverage, OnlyTheFirstUpdateIsACopyWhateverTheStep) {
+  const auto device = make_cpu_device();
+  const auto stream = device->make_stream();
+  Context context(*device, *stream, 1);
+  const auto after = [&](int64_t updates, int64_t steps_done) {
+    MovingAverage average(context, 1, 0, 0.75, 2, 0);
+    const float zero[] = {0}, four[] = {4};
+    average.start(zero, {});
+    average.updates() = updates;
+    average.update(steps_done, steps_done, four, {});
+    EXPECT_EQ(average.updates(), updates < 0 ? steps_done / 2 : updates + 1);
+    return std::span<const float>(average.parameters())[0];
+  };
+  EXPECT_EQ(after(0, 2), 4);
+  EXPECT_EQ(after(0, 10), 4);
+  EXPECT_EQ(after(7, 2), 1);
+  EXPECT_EQ(after(7, 10), 1);
+  EXPECT_EQ(after(-1, 2), 4);
+  EXPECT_EQ(after(-1, 4), 1);
+}
+
 }  // namespace
 }  // namespace syncopate

@@ -265,6 +265,7 @@ class ToyWorker {
 
   // Performs forward and backward, then lets their time pass.
   void step(const StepPlan& plan) {
+    scheme_->begin_step(plan);
     {
       OnHost x(replica_->parameters.write());
       std::vector<float> gradient(x.values().size(), 0.0f);

@@ -91,6 +91,7 @@ Cost cost_of_step(int64_t rows, Wire wire) {
     std::optional<TrafficMeter> meter;
     for (int step = 0; step < 2; ++step) {
       const StepPlan plan = scheme->next({});
+      scheme->begin_step(plan);
       touch_rows(on, replica.gradients, rows);
       all_are_here();
       if (step == 1 && endpoint.rank() == 0) meter.emplace();
