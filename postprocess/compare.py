@@ -68,7 +68,8 @@ def finished(runs):
 
 
 def seeds_of(runs):
-    return sorted(run.input.get("run.seed", "?") for run in runs)
+    return sorted((run.input.get("run.seed", "?") for run in runs),
+                  key=lambda seed: (len(seed), seed))
 
 
 def group_row(label, runs, metric):

@@ -89,8 +89,11 @@ def write_csv(runs, table, file):
 
 def write_steps(run, file):
     """One row per step, one column per worker: the input of compute.trace."""
-    steps = run.tables["train"]["worker_steps"]
-    seconds = run.tables["comm"]["compute_s"]
+    steps = run.column("train", "worker_steps")
+    seconds = run.column("comm", "compute_s")
+    if seconds.ndim != 2:
+        raise RunError(BAD_INPUT, f"{run.path}: has no seconds by step and "
+                       "worker")
     workers = seconds.shape[1]
     if run.input.get("sync.scheme") in FREE_RUNNING or \
             (np.diff(steps, prepend=0) != workers).any():

@@ -79,10 +79,12 @@ def column_lines(runs, table, column, axis):
     that is alone, the mean over them for each of several."""
     lines = []
     name = f"{table}/{column}"
+    is_known = False
     for run in runs:
         y = run.column(table, column)
         if not len(y):
             continue
+        is_known = True
         if np.isnan(y).all():
             print(f"note: {run.path}: {name} contains no finite values",
                   file=sys.stderr)
@@ -104,6 +106,8 @@ def column_lines(runs, table, column, axis):
             elif y.ndim == 2:
                 y = mean_of_rows(y)
             lines.append((run.label, scheme_of([run]), x, y))
+    if not lines and is_known:
+        raise RunError(BAD_INPUT, f"--column {name}: nothing to draw")
     if not lines:
         known = sorted(f"{group}/{name}" for group, columns in
                        runs[0].tables.items() for name in columns)

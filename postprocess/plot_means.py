@@ -90,7 +90,11 @@ def curve_of(runs, metric, clock):
         return np.array(points).reshape(-1, 2).T
 
     y, half = mean_and_half([run.column("eval", metric) for run in runs])
-    time, _ = mean_and_half([run.column("eval", clock) for run in runs])
+    # A published run may have no clock.
+    times = [run.column("eval", clock) for run in runs]
+    time, _ = mean_and_half([
+        column if len(column) else np.full(len(own), math.nan)
+        for column, own in zip(times, steps)])
     sent, _ = mean_and_half([
         run.sent_per_worker(run.column("eval", "worker_steps"))
         for run in runs])

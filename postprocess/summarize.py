@@ -70,7 +70,7 @@ def row(run):
         number(run.last("train", "time_s"), ".1f"),
         number(run.last("train", "virtual_s") if run.has_virtual_time()
                else None, ".1f"),
-        *rates(run), bytes_text(sent.sum()) if len(sent) else "-"]
+        *rates(run), bytes_text(np.nansum(sent)) if len(sent) else "-"]
 
 
 HEADER = ["run", "scheme", "model", "data", "workers", "steps", "ended",

@@ -75,12 +75,12 @@ def read_rows(path):
     """{fraction: {seed: accuracy}}; a missing file is an empty one."""
     rows = defaultdict(dict)
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             for line, row in enumerate(csv.DictReader(
                     r for r in file if not r.startswith("#")), 2):
                 try:
-                    fraction, accuracy = \
-                        float(row["fraction"]), float(row["accuracy"])
+                    fraction, seed, accuracy = float(row["fraction"]), \
+                        row["seed"], float(row["accuracy"])
                 except (KeyError, TypeError, ValueError):
                     raise RunError(BAD_INPUT, f"{path}: row {line}: expected "
                                    "fraction,seed,accuracy")
@@ -88,9 +88,12 @@ def read_rows(path):
                     raise RunError(BAD_INPUT, f"{path}: row {line}: expected "
                                    "a fraction of 0 to 1 and a finite "
                                    "accuracy")
-                rows[fraction][row["seed"]] = accuracy
+                rows[fraction][seed] = accuracy
     except FileNotFoundError:
         pass
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RunError(BAD_INPUT, f"{path}: not readable as CSV: {error}") \
+            from None
     return rows
 
 

@@ -66,7 +66,7 @@ def write_events(run, folder, summary_writer):
     """Writes a run's event file and returns how many values it has."""
     begin, count = started(run), 0
     with summary_writer(folder) as writer:
-        if run.input:
+        if "input" in run.provenance:
             writer.add_text("input", "    " + str(
                 run.provenance["input"]).replace("\n", "\n    "), 0)
         for tag, (steps, seconds, values) in scalars(run).items():

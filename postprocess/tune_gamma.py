@@ -166,7 +166,7 @@ def read_matrix(options):
         line = (result.stderr.strip().splitlines() or ["no message"])[-1]
         raise RunError(result.returncode if result.returncode > 0
                        else INTERNAL, line.removeprefix("error: "))
-    title, *lines = result.stdout.splitlines()
+    title, *lines = result.stdout.splitlines() or [""]
     w = np.zeros((options.workers, options.workers))
     for line in lines:
         words = line.split()

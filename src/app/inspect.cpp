@@ -34,6 +34,8 @@ std::string describe(const fs::path& path) {
          error ? error.message() : "no such file or folder");
   if (fs::exists(path / "manifest.json")) return describe_checkpoint(path);
   if (!fs::is_directory(path)) {
+    if (fs::exists(path.parent_path() / "manifest.json"))
+      return describe_checkpoint(path.parent_path());
     if (!is_hdf5(path))
       fail(ExitCode::kBadInput,
            "{}: expected a run, a checkpoint, a results.h5 or prepared data",

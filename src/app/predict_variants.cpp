@@ -23,6 +23,12 @@ void sort_by_speed(std::vector<Prediction>& predictions) {
   });
 }
 
+// A prediction is of few steps: none of those that a run only begins with.
+void leave_out_beginning(SyncOptions& sync) {
+  sync.local_sgd.start = {};
+  sync.dgc.warmup_ratios.clear();
+}
+
 // Whether workers may take different numbers of steps.
 bool takes_own_steps(const SyncOptions& sync) {
   return any_scheme(
@@ -112,9 +118,7 @@ Prediction Predictor::predict(const Variant& variant) {
     prediction.unused = engine->input.unused;
     if (settings_.compute) engine->options.compute = *settings_.compute;
     if (settings_.network) engine->options.network = *settings_.network;
-    // A prediction is of few steps: none of those that a run only begins with.
-    engine->options.sync.local_sgd.start = {};
-    engine->options.sync.dgc.warmup_ratios.clear();
+    leave_out_beginning(engine->options.sync);
     check_simulation(*engine);
     // A measured cluster replaces all of the input's [compute].
     if (settings_.compute || !base_.input.given.contains("compute.update_s"))
@@ -187,6 +191,7 @@ void Predictor::measure(Prediction& prediction) {
   if (is_new) {
     const auto engine =
         build_variant(session_, base_, own, EngineUse::kMeasureUpdate);
+    leave_out_beginning(engine->options.sync);
     place->second = measure_update(session_, *engine, kMeasuredFor_s);
   }
   prediction.has_measured_update = place->second.has_value();

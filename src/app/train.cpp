@@ -156,7 +156,7 @@ void state_provenance(Session& session,
   state_engine(results, session, engine);
   results.provenance("hosts", join(session.hosts(), " "));
   results.provenance("device", engine.device->name());
-  results.provenance("started_utc", utc_now());
+  results.first_provenance("started_utc", utc_now());
   results.provenance("data", engine.problem->source());
   results.provenance("data_digest", engine.problem->digest());
   results.provenance("world", session.size() > 1 ? "mpi" : "inproc");

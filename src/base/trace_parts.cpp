@@ -4,6 +4,7 @@
 #include <charconv>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <unordered_set>
 
@@ -38,23 +39,36 @@ std::string_view value_of(std::string_view event, std::string_view name) {
   return event.substr(1, event.find('"', 1) - 1);
 }
 
-// The events up to each worker's boundary.
+// The step of a boundary; -1 for any other event.
+int64_t boundary_step(std::string_view event) {
+  if (value_of(event, "name") != "boundary") return -1;
+  return parse_int(value_of(event, "step")).value_or(0);
+}
+
+// The events up to each worker's boundary, or up to the last one before it if
+// the steps that were asked for ended there. None of a worker that has only the
+// boundary where it started.
 void each_event_until(int64_t step,
                       const fs::path& from,
                       const std::function<void(std::string_view)>& use) {
-  const std::string boundary = trace_boundary(step);
-  const auto is_boundary = [&](std::string_view event) {
-    return event.find(boundary) != std::string_view::npos;
+  struct Bounds {
+    int64_t first, last;
   };
-  std::set<std::string, std::less<>> open;  // workers
+  std::map<std::string, Bounds, std::less<>> open;  // by worker
   each_event(from, [&](std::string_view event) {
-    if (is_boundary(event)) open.emplace(value_of(event, "pid"));
+    const int64_t here = boundary_step(event);
+    if (here < 0 || here > step) return;
+    const std::string worker(value_of(event, "pid"));
+    open.try_emplace(worker, Bounds{here, here}).first->second.last = here;
+  });
+  std::erase_if(open, [&](const auto& entry) {
+    return entry.second.first == entry.second.last && entry.second.last < step;
   });
   each_event(from, [&](std::string_view event) {
     const auto worker = open.find(value_of(event, "pid"));
     if (worker == open.end()) return;
     use(event);
-    if (is_boundary(event)) open.erase(worker);
+    if (boundary_step(event) == worker->second.last) open.erase(worker);
   });
 }
 
@@ -72,8 +86,7 @@ double end_us(std::string_view event) {
 int64_t first_boundary(const fs::path& part) {
   int64_t step = -1;
   each_event(part, [&](std::string_view event) {
-    if (step < 0 && value_of(event, "name") == "boundary")
-      step = parse_int(value_of(event, "step")).value_or(0);
+    if (step < 0) step = boundary_step(event);
   });
   return std::max<int64_t>(step, 0);
 }

@@ -151,6 +151,10 @@ void ResizedState::load(const std::string& name, std::span<double> v) {
   } else if (name == "since_start/totals" && rank_ == 0) {
     const std::vector<double> totals = of_file(0, "since_start/totals");
     std::copy_n(totals.begin(), std::min(totals.size(), v.size()), v.begin());
+  } else if (name == "since_row/virtual_seconds") {
+    add_of_all(name, v);
+    for (double& seconds : v)
+      seconds /= static_cast<double>(files_->own.size());
   } else if (name.starts_with("since_row/") && rank_ == 0) {
     add_of_all(name, v);
   } else if (name == "since_start/best" && rank_ == 0 &&

@@ -9,6 +9,7 @@
 //   updates of ema                  the most of a worker
 //   totals of the recorder, and
 //   figures since its last row      the sum over all, at rank 0
+//   seconds since its last row      the mean over the workers
 //   virtual clock                   the latest
 //   copies of neighbours, rounds    as when the scheme is entered
 // SPDX-License-Identifier: Apache-2.0

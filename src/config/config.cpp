@@ -73,7 +73,10 @@ class Parser {
   // Where inputs do not say where runs go, the environment may.
   explicit Parser(ParsedInput& input) : input_(input) {
     const char* runs = std::getenv("SYNCOPATE_RUNS");
-    if (runs != nullptr && *runs != '\0') input_.options.run.directory = runs;
+    if (runs == nullptr || *runs == '\0') return;
+    const Key& key = *find_key("run.directory");
+    if (const auto wrong = parse_value(key, runs, input_.options))
+      fail(ExitCode::kUsage, "environment: SYNCOPATE_RUNS: {}", *wrong);
   }
 
   void read_file_text(const std::string& text) {

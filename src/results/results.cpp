@@ -129,6 +129,12 @@ void Results::provenance(const std::string& name, int64_t value) {
   provenance_int_[name] = value;
 }
 
+void Results::first_provenance(const std::string& name,
+                               const std::string& value) {
+  provenance(name, value);
+  first_provenance_.insert(name);
+}
+
 std::optional<int64_t> Results::provenance_integer(
     const std::string& name) const {
   const auto found = provenance_int_.find(name);
@@ -187,8 +193,9 @@ void Results::take_provenance() {
 void Results::read_provenance(const Hdf5Reader& file) {
   if (!file.has("provenance")) return;
   for (const std::string& name : file.attribute_names("provenance")) {
-    if (provenance_int_.contains(name) || provenance_text_.contains(name))
-      continue;
+    const bool is_set =
+        provenance_int_.contains(name) || provenance_text_.contains(name);
+    if (is_set && !first_provenance_.contains(name)) continue;
     if (const auto value = file.int_attribute("provenance", name))
       provenance_int_[name] = *value;
     else if (const auto text = file.text_attribute("provenance", name))
@@ -305,12 +312,15 @@ std::string describe_run(const Hdf5Reader& file, const RunOutcome& outcome) {
 }
 
 // Lists the datasets of predictions or prepared samples, which have neither a
-// seal nor a format. Returns "" for any other file.
+// seal nor a format, and of whole files of ours with another format. Returns ""
+// for any other file.
 std::string describe_other_data(const fs::path& path) {
-  if (is_sealed(path)) return "";
   try {
+    const bool is_whole = is_sealed(path);
+    if (is_whole) check_seal(path);
     const ForeignHdf5 file(path);
-    if (file.text_attribute("/", "format")) return "";
+    const auto format = file.text_attribute("/", "format");
+    if (format == kFormat || (format && !is_whole)) return "";
     return fmt::format("data {}: not a results file\n{}", path.string(),
                        file.listing());
   } catch (const Error&) {

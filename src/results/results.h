@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +68,8 @@ class Results {
   // Attributes of /provenance (text or integers) and of /summary's datasets.
   void provenance(const std::string& name, const std::string& value);
   void provenance(const std::string& name, int64_t value);
+  // Of a run's first start: a resumed run keeps what it had.
+  void first_provenance(const std::string& name, const std::string& value);
   void summary(const std::string& name,
                double value,
                const std::string& unit,
@@ -106,6 +109,7 @@ class Results {
   std::map<std::string, Table> tables_;
   std::map<std::string, std::string> provenance_text_;
   std::map<std::string, int64_t> provenance_int_;
+  std::set<std::string> first_provenance_;  // names
   struct Scalar {
     double value;
     std::string unit, description;

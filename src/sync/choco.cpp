@@ -39,8 +39,15 @@ class Choco final : public CompressedGossip {
 
   void enter() override {
     CompressedGossip::enter();
-    fill_zero(xhat_);
     fill_zero(c_);
+    // At the start of a run all copies are zero, as in the paper. A later phase
+    // finds replicas equal, which zeros would drive apart: the first messages
+    // would be of the models themselves, and compressed differently by each
+    // worker.
+    if (parts_.began_at > 0)
+      combine(context(), xhat_, {{1, replica().parameters}});
+    else
+      fill_zero(xhat_);
   }
 
   void update(const StepPlan& plan) override {

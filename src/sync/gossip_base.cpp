@@ -90,7 +90,10 @@ void CompressedGossip::receive() {
 
 void CompressedGossip::quiesce() {
   SchemeBase::quiesce();
-  if (!exchange_.is_under_way()) return;
+  if (!exchange_.is_under_way()) {
+    times_.add(exchange_.quiesce());
+    return;
+  }
   exchange_.drain();
   take_in();
 }

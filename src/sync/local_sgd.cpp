@@ -113,7 +113,8 @@ Keys local_sgd_keys() {
                   "or by a step of an outer optimizer towards it."},
           {.name = "local_sgd.outer_lr",
            .place = &LocalSgdOptions::outer_lr,
-           .doc = "Rate of the outer step.",
+           .doc = "Rate of the outer step; DiLoCo takes 0.7, with momentum "
+                  "0.9 in Nesterov's form.",
            .low = 0,
            .is_low_open = true,
            .used_when = with_momentum},

@@ -68,6 +68,27 @@ ParsedInput parse_variant(const std::string& path,
   return input;
 }
 
+namespace {
+
+// Adds the scheme's own defaults of keys that neither the input nor the phase
+// gives.
+void add_scheme_defaults(const ParsedInput& whole,
+                         const std::string& scheme,
+                         std::vector<std::string>& own) {
+  const std::vector<std::string> given = own;
+  const auto is_set = [&](const std::string& key) {
+    return whole.given.contains(key) || whole.taken.contains(key) ||
+           std::ranges::any_of(given, [&](const std::string& text) {
+             return text.starts_with("--" + key + "=");
+           });
+  };
+  for (const SchemeDefault& one : scheme_info(scheme).defaults)
+    if (!is_set(one.key) && std::ranges::none_of(one.unless, is_set))
+      own.push_back(fmt::format("--{}={}", one.key, one.value));
+}
+
+}  // namespace
+
 std::vector<Options> phase_options(const ParsedInput& whole,
                                    const Options& used,
                                    const std::optional<SavedRun>& saved) {
@@ -101,6 +122,8 @@ std::vector<Options> phase_options(const ParsedInput& whole,
            path, text, name, *phase);
     own.push_back("--" + text.substr(colon + 1));
   }
+  for (size_t phase = 0; phase < schemes.size(); ++phase)
+    add_scheme_defaults(whole, schemes[phase], of_phase[phase]);
   std::vector<Options> phases;
   for (size_t phase = 0; phase < schemes.size(); ++phase) {
     ParsedInput input =

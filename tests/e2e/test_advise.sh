@@ -257,6 +257,13 @@ grep -q '^left out .*=parameter_server: .* would carry 299 gradients each way' o
   fail "$(grep left out)"
 grep -q '^left out .*=native: .* as fast as the ring$' out || fail "$(grep left out)"
 
+# What schemes compute is measured among as many workers as their topology needs.
+expect_code 0 "$SYNCOPATE" advise small.ini --run.workers=9 --steps=4 \
+  --compute.step_s=0.05 --network.mbit_s=20 --sync.scheme=choco \
+  --compress.kind=sign --topology.kind=torus
+grep -q '^left out .*topology' out && fail "torus: $(grep '^left out' out)"
+grep -q -- '--sync.scheme=choco' out || fail "torus: nothing about choco"
+
 # The largest worker's memory: one server has values and momentum, and of each
 # worker a message and a backup.
 memory() { row "$1" | sed -n 's/^.* \([0-9.]* [kMG]*B\)  --sync.*/\1/p'; }

@@ -203,6 +203,10 @@ expect_code 65 "$SYNCOPATE" inspect cut.h5
 # What has a seal is no healthy data once its bytes have changed.
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=order --run.workers=2 \
   --sync.scheme=asp --asp.record=yes
+expect_code 0 "$SYNCOPATE" inspect runs/order/order.h5
+grep -q '^  tickets ' out || fail "inspect of order.h5: $(cat out)"
+newest=$(printf '%s\n' runs/order/checkpoints/step-* | tail -n 1)
+expect_code 0 "$SYNCOPATE" inspect "$newest/replica.h5"
 printf '\x55' | dd of=runs/order/order.h5 bs=1 seek=700 conv=notrunc status=none
 expect_code 65 "$SYNCOPATE" inspect runs/order/order.h5
 sed -e 's/^kind = synthetic_images/kind = hdf5\npath = images.h5/' \

@@ -47,6 +47,25 @@ sys.path.insert(0, sys.argv[1])
 import packages
 import h5py' "$source_dir/postprocess"
 
+# Inputs of other programs.
+pp=$source_dir/postprocess
+printf 'fraction,accuracy\n1,0.9\n' >seedless.csv
+printf 'fraction,seed,accuracy\n1,\xe9,0.9\n' >latin.csv
+printf '\xef\xbb\xbffraction,seed,accuracy\n1,1,0.9\n' >excel.csv
+ends_with 65 '^error: seedless.csv: row 2: expected fraction,seed,accuracy$' \
+  "$PYTHON" "$pp/switch_timing.py" next seedless.csv
+ends_with 65 '^error: latin.csv: not readable as CSV: ' \
+  "$PYTHON" "$pp/switch_timing.py" next latin.csv
+ends_with 0 . "$PYTHON" "$pp/switch_timing.py" next excel.csv
+ends_with 65 '^error: .*true: its list topologies is of another version$' \
+  "$PYTHON" "$pp/tune_gamma.py" --syncopate true --topology ring --workers 4 \
+  --compressor sign --dim 10 --iterations 8
+printf 'Step,Value\n0,0.1\n10,0.5\n' >acc.csv # without a clock
+"$PYTHON" "$pp/plot.py" acc.csv --by sync.scheme -o acc.png >out 2>&1 ||
+  fail "plot.py acc.csv: $(cat out)"
+ends_with 65 'has no seconds by step and worker$' "$PYTHON" "$pp/export.py" \
+  acc.csv --steps -o steps.csv
+
 # These read no results, so they do without h5py.
 for script in tune_gamma import_bert; do
   ends_with 64 '^error: the following arguments are required' "$PYTHON" -c '

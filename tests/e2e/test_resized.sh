@@ -67,6 +67,13 @@ grep -q "results.h5: has rows of 4 workers, and the run goes on with 2; kept as 
 [[ $(look cut 'r["comm/compute_s"].shape[1]') == 2 ]] ||
   fail "columns are not 2 workers wide"
 
+# Within a row: its 2 steps of 4 workers took 2 s of each, and 24 of 2 follow.
+row=(--run.name=row --data.batch=8 --run.log_every=5)
+expect_code 0 "$SYNCOPATE" train tiny.ini "${row[@]}" --run.workers=4 --run.stop_at=12
+expect_code 0 "$SYNCOPATE" train tiny.ini "${row[@]}" --run.workers=2
+[[ $(look row 'r["comm/compute_s"][()].sum(0).tolist()') == "[26.0, 26.0]" ]] ||
+  fail "seconds of a row: $(look row 'r["comm/compute_s"][()].sum(0)')"
+
 # Postprocessing has the rows of both parts.
 rows=$(PYTHONPATH=${SOURCE_DIR:-$here/../..}/postprocess python -c '
 from run_reader import open_run

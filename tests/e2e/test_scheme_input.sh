@@ -175,7 +175,7 @@ for key in sync.tables=dense sync.bucket_mb=1 asp.record=yes asp.replay=order.h5
 done
 # Of the compressors, each phase's own counts.
 bad compress.kind "with dgc" "${switch[@]}" --sync_switch.order=bsp,dgc \
-  --sync_switch.fractions=0.5,0.5
+  --sync_switch.fractions=0.5,0.5 --compress.kind=sign
 "$SYNCOPATE" validate tiny.ini "${switch[@]}" --sync_switch.order=bsp,dgc \
   --sync_switch.fractions=0.5,0.5 --sync_switch.overrides=2:compress.kind=top_k \
   >out 2>&1 || fail "a phase's compressor: $(tail -1 out)"
@@ -263,4 +263,32 @@ for scheme in $("$SYNCOPATE" list schemes | cut -d' ' -f1); do
 done
 ((count >= 25)) || fail "only $count inputs"
 echo "$count wrong inputs"
+# result NAME KEYS...: the last row of a run of two phases, of steps that change
+# little in the second.
+result() {
+  expect_code 0 "$SYNCOPATE" train tiny.ini --run.name="$1" --run.workers=4 \
+    --sync.scheme=sync_switch --sync_switch.fractions=0.5,0.5 \
+    --checkpoint.every=0 "${@:2}"
+  grep '^eval 20/20' "runs/$1/log.txt"
+}
+# A scheme's own defaults hold in its phase, too.
+top_k=(--compress.kind=top_k --compress.ratio=0.9)
+own=$(result own --sync_switch.order=bsp,deep_squeeze "${top_k[@]}")
+given=$(result given --sync_switch.order=bsp,deep_squeeze "${top_k[@]}" \
+  --sync_switch.overrides=2:choco.gamma=0.2)
+other=$(result other --sync_switch.order=bsp,deep_squeeze "${top_k[@]}" \
+  --choco.gamma=0.5)
+[[ $own == "$given" && $own != "$other" ]] ||
+  fail "deep_squeeze's own gamma in a phase: $own, $given, $other"
+result dgc --sync_switch.order=bsp,dgc \
+  --sync_switch.overrides=2:compress.ratio=0.9 >/dev/null
+# Workers that are equal when choco begins stay so at a rate of nearly 0, although
+# each compresses by numbers of its own.
+result choco --sync_switch.order=bsp,choco --compress.kind=random_k \
+  --compress.ratio=0.5 --compress.biased=yes --choco.gamma=0.5 \
+  --sync_switch.overrides=2:optimizer.lr=1e-9 >line
+consensus=$(sed -n 's/.*consensus \([^ ]*\).*/\1/p' line)
+awk -v c="$consensus" 'BEGIN { exit !(c != "" && c < 1e-3) }' ||
+  fail "choco drives equal workers apart: $(cat line)"
+
 finish

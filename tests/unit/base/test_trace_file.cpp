@@ -118,6 +118,24 @@ TEST(TraceFile, ContinuesFromABoundary) {
   EXPECT_EQ(parsed(path)["otherData"]["scheme"], "asp");
 }
 
+// Of steps 1 to 2 that were asked for before, whose checkpoint was at step 4;
+// worker 1 came no further than its start.
+TEST(TraceFile, KeepsStepsThatWereAskedForBefore) {
+  const ScratchFolder scratch;
+  const fs::path path = scratch / "trace.json";
+  {
+    TraceFile file(path, {});
+    for (const int worker : {0, 1}) file.add(boundary(worker, 0));
+    for (const int worker : {0, 1})
+      file.add(event(worker, "\"name\":\"early\""));
+    file.add(boundary(0, 4));
+    file.add(event(0, "\"name\":\"late\""));
+  }
+  continue_trace(path, {}, 8)->flush();
+  EXPECT_EQ(events_in(path),
+            (std::vector<std::string>{"boundary0", "early0", "boundary0"}));
+}
+
 TEST(TraceFile, JoinsPartsAndDropsArrowsWithoutAnEnd) {
   const ScratchFolder scratch;
   const fs::path trace = scratch / "trace.json";
