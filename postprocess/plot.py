@@ -106,9 +106,9 @@ def column_lines(runs, table, column, axis):
             elif y.ndim == 2:
                 y = mean_of_rows(y)
             lines.append((run.label, scheme_of([run]), x, y))
-    if not lines and is_known:
+    if is_known and not lines:
         raise RunError(BAD_INPUT, f"--column {name}: nothing to draw")
-    if not lines:
+    if not is_known:
         known = sorted(f"{group}/{name}" for group, columns in
                        runs[0].tables.items() for name in columns)
         raise RunError(BAD_INPUT, f"--column {name}: no run has it; "

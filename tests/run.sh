@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need, builds everything, runs the default suite.
-#   tests/run.sh            what a change has to pass: 19 minutes on two cores
+#   tests/run.sh            what a change has to pass: 18 to 22 minutes on two cores
 #   tests/run.sh -L unit    further arguments go to ctest
 #   tests/run.sh --all      everything: full matrices, all seeds, large networks
 # It warns if the default suite takes more CPU time than its budget. That is no

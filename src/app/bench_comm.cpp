@@ -116,6 +116,7 @@ void run_comm_bench(Session& session,
                  seconds > 0 ? fmt::format("{:.1f}", carried / seconds * 1e-6)
                              : "-");
     };
+    const int distant = distant_rank(endpoint);
     for (const int64_t bytes : bench.bytes) {
       std::vector<float> values(static_cast<size_t>(bytes / 4), 1.0f);
       const int64_t repeats =
@@ -123,8 +124,7 @@ void run_comm_bench(Session& session,
       const auto carried = static_cast<double>(bytes);
       row(bytes, "point_to_point", carried,
           seconds_of(endpoint, repeats, [&] {
-            there_and_back(endpoint, distant_rank(endpoint),
-                           {values.data(), bytes});
+            there_and_back(endpoint, distant, {values.data(), bytes});
           }) / 2);
       const double share = 2.0 * (all.size() - 1) / all.size();
       for (const CollectiveAlgorithm algorithm : bench.collectives)

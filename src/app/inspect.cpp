@@ -34,13 +34,13 @@ std::string describe(const fs::path& path) {
          error ? error.message() : "no such file or folder");
   if (fs::exists(path / "manifest.json")) return describe_checkpoint(path);
   if (!fs::is_directory(path)) {
-    if (fs::exists(path.parent_path() / "manifest.json"))
-      return describe_checkpoint(path.parent_path());
     if (!is_hdf5(path))
       fail(ExitCode::kBadInput,
            "{}: expected a run, a checkpoint, a results.h5 or prepared data",
            path.string());
-    return describe_results(path);
+    const fs::path folder = fs::absolute(path).parent_path();
+    return fs::exists(folder / "manifest.json") ? describe_checkpoint(folder)
+                                                : describe_results(path);
   }
   if (is_prepared_images(path)) return describe_prepared_images(path);
   if (fs::exists(path / "clicks.h5")) return describe_clicks(path);

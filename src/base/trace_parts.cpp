@@ -39,9 +39,11 @@ std::string_view value_of(std::string_view event, std::string_view name) {
   return event.substr(1, event.find('"', 1) - 1);
 }
 
+constexpr std::string_view kBoundary = "\"name\":\"boundary\"";
+
 // The step of a boundary; -1 for any other event.
 int64_t boundary_step(std::string_view event) {
-  if (value_of(event, "name") != "boundary") return -1;
+  if (event.find(kBoundary) == std::string_view::npos) return -1;
   return parse_int(value_of(event, "step")).value_or(0);
 }
 
@@ -148,7 +150,7 @@ std::vector<fs::path> parts_of(const fs::path& trace) {
 }  // namespace
 
 std::string trace_boundary(int64_t step) {
-  return fmt::format("\"name\":\"boundary\",\"args\":{{\"step\":{}}}", step);
+  return fmt::format("{},\"args\":{{\"step\":{}}}", kBoundary, step);
 }
 
 std::unique_ptr<TraceFile> continue_trace(const fs::path& path,

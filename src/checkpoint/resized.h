@@ -7,9 +7,9 @@
 //   momentum, m, v                  likewise; a server's slices are joined
 //   steps, pushes                   worker_steps / M; a shard's updates: all
 //   updates of ema                  the most of a worker
-//   totals of the recorder, and
-//   figures since its last row      the sum over all, at rank 0
-//   seconds since its last row      the mean over the workers
+//   seconds since the last row      the mean over the workers
+//   other figures since then, and
+//   totals of the recorder          the sum over all, at rank 0
 //   virtual clock                   the latest
 //   copies of neighbours, rounds    as when the scheme is entered
 // SPDX-License-Identifier: Apache-2.0

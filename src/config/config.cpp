@@ -131,13 +131,11 @@ class Parser {
   // Call behind take_from().
   void take_scheme_defaults() {
     if (unsound_.contains("sync.scheme")) return;
-    const auto is_set = [this](const std::string& name) {
-      return lines_.contains(name) || taken_.contains(name);
-    };
-    for (const SchemeDefault& own :
-         scheme_info(input_.options.sync.scheme).defaults)
-      if (!is_set(own.key) && std::ranges::none_of(own.unless, is_set))
-        CHECK(!parse_value(*find_key(own.key), own.value, input_.options));
+    for (const SchemeDefault& own : own_defaults(
+             input_.options.sync.scheme, [this](const std::string& name) {
+               return lines_.contains(name) || taken_.contains(name);
+             }))
+      CHECK(!parse_value(*find_key(own.key), own.value, input_.options));
   }
 
   void finish() {

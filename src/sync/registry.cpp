@@ -74,6 +74,16 @@ std::string scheme_obstacle(const SchemeRequest& request) {
   return "";
 }
 
+std::vector<SchemeDefault> own_defaults(
+    const std::string& scheme,
+    const std::function<bool(const std::string&)>& is_set) {
+  std::vector<SchemeDefault> own = scheme_info(scheme).defaults;
+  std::erase_if(own, [&](const SchemeDefault& one) {
+    return is_set(one.key) || std::ranges::any_of(one.unless, is_set);
+  });
+  return own;
+}
+
 Replica::Replica(Context& context,
                  const Model& model,
                  const OptimizerOptions& options,

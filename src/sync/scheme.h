@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -305,6 +306,11 @@ std::unique_ptr<Scheme> make_scheme(const SchemeParts& parts);
 // Returns the first obstacle, or "". Also checks topologies and compressors.
 // The phases of a composite scheme have requests of their own.
 std::string scheme_obstacle(const SchemeRequest& request);
+// Returns those of the scheme's own defaults that hold where `is_set` are the
+// keys that are given.
+std::vector<SchemeDefault> own_defaults(
+    const std::string& scheme,
+    const std::function<bool(const std::string&)>& is_set);
 // Returns sync.scheme and, under a composite scheme, those of its phases. (A
 // phase may be written 1 for bsp and 0 for asp.)
 std::vector<std::string> phase_schemes(const SyncSwitchOptions& options);

@@ -318,8 +318,7 @@ void order_samples(Engine& engine) {
       given != engine.input.given.end() && given->second == "command line")
     engine.input.refuse(
         fmt::format("eval.on: is validation, but {} has no training set, of "
-                    "which that is a "
-                    "part; expected test",
+                    "which that is a part; expected test",
                     engine.problem->source()));
   options.eval.on = SetPart::kTest;  // nothing else is there
 }

@@ -176,15 +176,13 @@ std::optional<double> measure_update(const Session& session,
                                  ? host_memory_left(session.local_size()).bytes
                                  : engine.device->free_bytes();
   int workers = std::min(engine.workers, 4);
+  if (workers > 2 && workers * worker_bytes > left_bytes / 2) workers = 2;
   // A torus of 9 workers, or groups of 3, cannot be had of 4.
   const std::string obstacle =
       scheme_obstacle({engine.options.sync, engine.options.optimizer,
                        engine.model->parameters(), workers,
                        engine.plan.total_steps, engine.plan.steps_per_epoch});
   if (!obstacle.empty()) workers = engine.workers;
-  if (obstacle.empty() && workers > 2 &&
-      workers * worker_bytes > left_bytes / 2)
-    workers = 2;
   if (workers * worker_bytes > left_bytes / 2) return std::nullopt;
   engine.has_passes = false;
   UpdateBench bench(engine, share, most_s);

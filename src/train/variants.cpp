@@ -10,6 +10,13 @@
 namespace syncopate {
 namespace {
 
+// Returns whether one of "--section.key=value" gives the key.
+bool gives(const std::vector<std::string>& overrides, const std::string& key) {
+  return std::ranges::any_of(overrides, [&](const std::string& text) {
+    return text.starts_with("--" + key + "=");
+  });
+}
+
 // Returns whether phases may differ in the key `name`, "section.key".
 bool may_differ_by_phase(const std::string& name) {
   const std::string section = name.substr(0, name.find('.'));
@@ -68,27 +75,6 @@ ParsedInput parse_variant(const std::string& path,
   return input;
 }
 
-namespace {
-
-// Adds the scheme's own defaults of keys that neither the input nor the phase
-// gives.
-void add_scheme_defaults(const ParsedInput& whole,
-                         const std::string& scheme,
-                         std::vector<std::string>& own) {
-  const std::vector<std::string> given = own;
-  const auto is_set = [&](const std::string& key) {
-    return whole.given.contains(key) || whole.taken.contains(key) ||
-           std::ranges::any_of(given, [&](const std::string& text) {
-             return text.starts_with("--" + key + "=");
-           });
-  };
-  for (const SchemeDefault& one : scheme_info(scheme).defaults)
-    if (!is_set(one.key) && std::ranges::none_of(one.unless, is_set))
-      own.push_back(fmt::format("--{}={}", one.key, one.value));
-}
-
-}  // namespace
-
 std::vector<Options> phase_options(const ParsedInput& whole,
                                    const Options& used,
                                    const std::optional<SavedRun>& saved) {
@@ -114,16 +100,21 @@ std::vector<Options> phase_options(const ParsedInput& whole,
            "asp.replay)",
            path, text);
     std::vector<std::string>& own = of_phase[*phase - 1];
-    if (std::ranges::any_of(own, [&](const std::string& earlier) {
-          return earlier.starts_with("--" + name + "=");
-        }))
+    if (gives(own, name))
       fail(ExitCode::kBadInput,
            "{}: sync_switch.overrides: {}: {} is given twice for phase {}",
            path, text, name, *phase);
     own.push_back("--" + text.substr(colon + 1));
   }
-  for (size_t phase = 0; phase < schemes.size(); ++phase)
-    add_scheme_defaults(whole, schemes[phase], of_phase[phase]);
+  for (size_t phase = 0; phase < schemes.size(); ++phase) {
+    std::vector<std::string>& own = of_phase[phase];
+    for (const SchemeDefault& one :
+         own_defaults(schemes[phase], [&](const std::string& key) {
+           return whole.given.contains(key) || whole.taken.contains(key) ||
+                  gives(own, key);
+         }))
+      own.push_back(fmt::format("--{}={}", one.key, one.value));
+  }
   std::vector<Options> phases;
   for (size_t phase = 0; phase < schemes.size(); ++phase) {
     ParsedInput input =

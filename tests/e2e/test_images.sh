@@ -233,9 +233,11 @@ expect_code 65 "$SYNCOPATE" train images.ini --run.name=bad --data.path=bad \
   "--data.normalize=0.5 0.5 0.5 / 0.3 0.3 0.3"
 one_line "bad/train/class2/0007.JPEG: not a whole JPEG"
 # shellcheck disable=SC2046
-expect_code 65 $(ranks 2) "$SYNCOPATE" train images.ini --run.name=bad \
-  --data.path=bad --data.batch=8 "--data.normalize=0.5 0.5 0.5 / 0.3 0.3 0.3"
-one_line "bad/train/class2/0007.JPEG: not a whole JPEG"
+expect_code 65 $(ranks 2) "$SYNCOPATE" train images.ini --run.name=bad-ranks \
+  --data.path=bad --data.batch=8 "--data.normalize=0.5 0.5 0.5 / 0.3 0.3 0.3" \
+  --data.partition=contiguous
+one_line "[rank 1] bad/train/class2/0007.JPEG: not a whole JPEG"
+grep -qFf err runs/bad-ranks/log.txt || fail "the log lacks the error of rank 1"
 rm bad/val/class3/*
 expect_code 65 "$SYNCOPATE" train images.ini --run.name=bad --data.path=bad
 one_line "bad/val/class3: a class without an image"

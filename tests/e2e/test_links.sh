@@ -18,8 +18,7 @@ rows=$(grep -c -E '^ +(8|4096) +(point_to_point|ring) ' out)
 # 50 us and 4,096 bytes at 12.5 MB/s.
 grep -qE '^ +4096 +point_to_point +377.7 ' out || fail "virtual: $(cat out)"
 # Between islands, not inside one, whose links are free.
-expect_code 0 "${bench[@]/=2/=4}" --bytes=4096 --repeats=2 \
-  --network.group=2
+expect_code 0 "${bench[@]/=2/=4}" --bytes=4096 --repeats=2 --network.group=2
 grep -qE '^ +4096 +point_to_point +377.7 ' out || fail "islands: $(cat out)"
 expect_code 64 "${bench[@]}" --bytes=6
 expect_code 64 "${bench[@]}" --repeats=0

@@ -10,9 +10,8 @@ namespace syncopate::cuda {
 
 using Sonames = std::vector<std::string>;
 
-// Returns the names of a library of CUDA, such as "libnvrtc", in versions 12
-// and
-// 13. The version that this executable was built with comes first, because the
+// Returns the names of a library of CUDA ("libnvrtc") in versions 12 and 13.
+// The version that this executable was built with comes first, because the
 // driver may be too old for a newer one.
 Sonames cuda_sonames(const std::string& stem);
 
