@@ -61,7 +61,7 @@ fi
 
 if command -v curl >/dev/null; then
   download() { curl --fail --location --silent --show-error --connect-timeout 30 \
-    --retry 2 -o "$2" "$1"; }
+    --speed-limit 1000 --speed-time 60 --retry 2 -o "$2" "$1"; }
 elif command -v wget >/dev/null; then
   download() { wget --no-verbose --timeout=30 --tries=3 -O "$2" "$1"; }
 else
@@ -88,9 +88,11 @@ for file in "${files[@]}"; do
   case $file in
   *.tar.gz)
     # The archive contains one folder, whose files go directly into DIR.
-    tar -xzf "$temporary/archives/$file" -C "$temporary/data" \
-      --no-same-owner --strip-components=1 2>/dev/null ||
+    message=$(tar -xzf "$temporary/archives/$file" -C "$temporary/data" \
+      --no-same-owner --strip-components=1 2>&1) || {
+      [[ $message != *"No space left"* ]] || die 74 "$dir: no space left on device"
       die 65 "$url/$file: cannot be unpacked"
+    }
     ;;
   *) mv "$temporary/archives/$file" "$temporary/data/" ;;
   esac

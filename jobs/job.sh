@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # The common part of the job scripts, independent of their #SBATCH lines.
-# Sourced, then
+# Sourced with root=CHECKOUT, then
 #   train_and_requeue INPUT.ini [--section.key=value ...]
 # trains with one rank per task. The run resumes from its last checkpoint, if
 # there is one. If it was stopped before its end, the job requeues itself;
@@ -16,7 +16,14 @@
 # RUN/restarts.txt, in the run's directory, records the step at which each job
 # starts, and at which it requeues itself.
 
-root=${SYNCOPATE_ROOT:-$PWD}
+: "${root:?the checkout, as the job scripts find it}"
+case ${1:-} in -h | --help)
+  sed -n '2,/^#SBATCH/{/^#SBATCH/d; s/^# \{0,1\}//p}' "$0"
+  exit 0
+  ;;
+esac
+# Under sbatch --export=NONE, srun would pass on as little to the ranks.
+unset SLURM_EXPORT_ENV
 # shellcheck source=env/site.sh
 source "$root/jobs/env/site.sh"
 load_site "$root" || exit
@@ -34,6 +41,11 @@ this_job() {
 
 value_of() { # value_of NAME STATUS: a value in the output of `syncopate status`
   sed -n "s/^$1  *//p" <<<"$2"
+}
+
+# Whether this job has started the run: restarts.txt ($1) begins with its line.
+has_started() {
+  [[ -r $1 && $(head -n 1 "$1") == "job $(this_job) restart 0 "* ]]
 }
 
 # The number of starts of this job at step $2 according to restarts.txt ($1). If
@@ -64,16 +76,10 @@ start_ranks() {
 
 train_and_requeue() {
   local status directory step history job is_new='' code=0
-  case ${1:-} in
-    -h | --help)
-      sed -n '2,/^#SBATCH/{/^#SBATCH/d; s/^# \{0,1\}//p}' "$0"
-      return
-      ;;
-    '')
-      echo "usage: sbatch SCRIPT INPUT.ini [--section.key=value ...]" >&2
-      return 64
-      ;;
-  esac
+  if [[ -z ${1:-} ]]; then
+    echo "usage: sbatch SCRIPT INPUT.ini [--section.key=value ...]" >&2
+    return 64
+  fi
   if [[ -z ${SLURM_JOB_ID:-} ]]; then
     echo "error: not inside a Slurm job: submit this script with sbatch" >&2
     return 64
@@ -90,6 +96,16 @@ train_and_requeue() {
     (($(idle_restarts "$history" "$step") >= allowed_restarts)); then
     no_progress "$step"
     return 75
+  fi
+  # checkpoint.resume = none refuses the runs of others, not the job's own.
+  if ((${SLURM_RESTART_COUNT:-0} > 0)) && has_started "$history" &&
+    { [[ " $* " == *" --checkpoint.resume=none "* ]] ||
+      grep -qs '^ *resume *= *none' "$1"; }; then
+    local words=() word
+    for word in "$@"; do
+      [[ $word == --checkpoint.resume=none ]] || words+=("$word")
+    done
+    set -- "${words[@]}" --checkpoint.resume=auto
   fi
   # If the folder cannot be created, the program reports it.
   [[ -d $directory ]] || is_new=yes

@@ -3,15 +3,16 @@
 # syncopate, trains inputs/quickstart.ini under three synchronization schemes,
 # prints a table and draws accuracy over virtual time and over bytes.
 #   jobs/quickstart.sh [--section.key=value ...]     passed on to the training
-# The runs go to runs/quickstart, or to runs/quickstart-2 (-3, ...) if that
-# exists: earlier runs are kept. SYNCOPATE_RUNS replaces runs/.
+# The runs go to runs/quickstart in the current folder, or to runs/quickstart-2
+# (-3, ...) if that exists: earlier runs are kept. SYNCOPATE_RUNS replaces runs/.
+# In an installed tree, nothing is built.
 set -euo pipefail
 unset CDPATH # with which cd may go elsewhere
-cd "$(dirname "$0")/.."
+root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=env/packages.sh
-source jobs/env/packages.sh
+source "$root/jobs/env/packages.sh"
 # shellcheck source=env/python.sh
-source jobs/env/python.sh
+source "$root/jobs/env/python.sh"
 
 case ${1:-} in -h | --help)
   sed -n '2,/^set /{/^set /d; s/^# \{0,1\}//p}' "$0"
@@ -40,19 +41,30 @@ cmake_error() {
        }' "$1"
 }
 
-started=$SECONDS
-install_packages build data plot
-python=$(find_python "$PWD")
+build() {
+  local log=${at}build/quickstart.log
+  echo "building, which takes minutes the first time (log: $log) ..."
+  mkdir -p "${at}build"
+  if ! (cd "$root" && cmake --preset cpu -DSYNCOPATE_TESTS=OFF &&
+    cmake --build --preset cpu --target syncopate) >"$log" 2>&1; then
+    { cmake_error "$log" || grep -m 1 'error: ' "$log" || tail -n 3 "$log"; } >&2
+    echo "the build failed; all of it: $log" >&2
+    exit 70
+  fi
+}
 
-log=build/quickstart.log
-echo "building, which takes minutes the first time (log: $log) ..."
-mkdir -p build
-if ! { cmake --preset cpu -DSYNCOPATE_TESTS=OFF &&
-  cmake --build --preset cpu --target syncopate; } >"$log" 2>&1
-then
-  { cmake_error "$log" || grep -m 1 'error: ' "$log" || tail -n 3 "$log"; } >&2
-  echo "the build failed; all of it: $log" >&2
-  exit 70
+at=$root/ # how this script writes paths in the tree
+[[ ! $root -ef . ]] || at=''
+started=$SECONDS
+if [[ ! -e $root/CMakePresets.json && -x $root/../../bin/syncopate ]]; then
+  program=$(realpath "$root/../../bin/syncopate")
+  install_packages data plot
+  python=$(find_python "$root")
+else
+  program=${at}build/cpu/syncopate
+  install_packages build data plot
+  python=$(find_python "$root")
+  build
 fi
 built=$SECONDS
 
@@ -65,20 +77,20 @@ done
 for scheme in "${schemes[@]}"; do
   read -ra keys <<<"$scheme"
   echo
-  build/cpu/syncopate train inputs/quickstart.ini --run.directory="$runs" \
+  "$program" train "${at}inputs/quickstart.ini" --run.directory="$runs" \
     --run.name='{scheme}' "${keys[@]}" "$@"
 done
 trained=$SECONDS
 
 echo
-"$python" postprocess/summarize.py "$runs"/*/
-"$python" postprocess/plot.py "$runs"/*/ --by sync.scheme \
+"$python" "${at}postprocess/summarize.py" "$runs"/*/
+"$python" "${at}postprocess/plot.py" "$runs"/*/ --by sync.scheme \
   -o "$runs/quickstart.png"
 cat <<END
 
 done in $((SECONDS - started)) s: set up and built in $((built - started)) s, trained in $((trained - built)) s
   picture   $runs/quickstart.png      accuracy over virtual time and over bytes
-  results   $runs/SCHEME/results.h5   (build/cpu/syncopate inspect $runs/bsp)
+  results   $runs/SCHEME/results.h5   ($program inspect $runs/bsp)
   input     $runs/SCHEME/input.ini    every key as it was used; runnable again
   model     $runs/SCHEME/checkpoints/
 END

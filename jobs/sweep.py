@@ -8,16 +8,16 @@ import sys
 import time
 
 from sweep_file import read_sweep  # also puts postprocess/ on the path
-from run_reader import run_main
+from exit_codes import DIVERGED, INTERRUPTED, STOPPED, UNAVAILABLE
+from run_reader import RunError, open_run, run_main
 from sweep_choice import choose, conclude, record_finals, \
     refuse_unwritable, write_tuning
 from sweep_grid import tune_jobs
 from sweep_options import Parser
 from sweep_recorded import take_recorded
-from sweep_runs import command_of, counted, final_jobs, last_line, outcome, \
-    output_of, remember, seeds_text, take_up, validate, write_down
-
-STOPPED, DIVERGED, INTERRUPTED = 75, 76, 130
+from sweep_runs import command_of, counted, final_jobs, folder_of, last_line, \
+    lock, outcome, output_of, remember, seeds_text, take_up, validate, write_down
+from sweep_slurm import refuse_if_active
 
 
 class Queue:
@@ -28,8 +28,12 @@ class Queue:
         self.stop_signal = None
         self.running = {}   # Popen: (job, when it was started)
         self.failures = {}  # title: line, of runs that were not tried again
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self.on_signal)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
+                       signal.SIGUSR1):
+            # Under nohup, SIGHUP stays ignored.
+            if number != signal.SIGHUP or \
+                    signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self.on_signal)
 
     def on_signal(self, number, _):
         self.stop_signal = self.stop_signal or number
@@ -53,6 +57,8 @@ class Queue:
         job, started = self.running.pop(process)
         code = process.returncode
         state, value = outcome(self.sweep, job)
+        if code == STOPPED and is_end_of_allocation(self.sweep, job):
+            self.stop_signal = self.stop_signal or signal.SIGTERM
         line = f"[{place}] {job.title}: "
         if (code, state) == (0, "finished"):
             line += f"{self.sweep.metric} {value:.4f}"
@@ -94,6 +100,27 @@ class Queue:
             for process in [p for p in self.running if p.poll() is not None]:
                 ended += 1
                 self.end(process, f"{ended}/{len(jobs)}")
+
+
+def is_end_of_allocation(sweep, job):
+    """Whether the end of the Slurm job in which a sweep runs has stopped a run:
+    it would stop the next ones as well."""
+    keys = {**sweep.base_keys(), **job.overrides}
+    try:
+        stopped_by = open_run(folder_of(sweep, job)).stopped_by
+    except RunError:
+        return False
+    return stopped_by == "time limit" and \
+        not float(keys.get("run.time_limit_s", 0))
+
+
+def refuse_if_queued(sweep):
+    """Refuses if jobs of --slurm are going to write the same runs."""
+    try:
+        refuse_if_active(sweep)
+    except RunError as error:
+        if error.code != UNAVAILABLE:  # there is no Slurm here
+            raise
 
 
 def show_plan(sweep, jobs):
@@ -146,6 +173,8 @@ def run_sweep(sweep, at_a_time, is_dry):
     if is_dry:
         show_plan(sweep, plan)
         return 0
+    refuse_if_queued(sweep)
+    held = lock(sweep)  # noqa: F841, until the process ends
     write_down(sweep, known)
     queue = Queue(sweep, at_a_time)
     tuning = f"{counted(len(jobs), 'tuning run')}, then " if jobs else ""
@@ -184,12 +213,5 @@ def main(arguments):
     return run_sweep(sweep, at_a_time, options.dry_run)
 
 
-def interruptible(arguments):
-    try:
-        return main(arguments)
-    except KeyboardInterrupt:
-        return INTERRUPTED
-
-
 if __name__ == "__main__":
-    run_main(interruptible)
+    run_main(main)

@@ -31,9 +31,10 @@
 # PYTHON, one with h5py and matplotlib; SITE, the site file; SYNCOPATE_RUNS,
 # the folder that a leading runs/ of the sweep's directory stands for.
 # Exit codes: 0 complete (--slurm: submitted); 1 runs failed, listed last; 64 to
-# 66 as in syncopate; 69 Slurm refused; 73 jobs of this sweep are still queued; 75
-# and 130 stopped by a signal: start again to resume. A run that diverges is a
-# result, not a failure.
+# 66 as in syncopate; 69 Slurm refused; 73 another sweep is at work there, or jobs
+# of this one are queued; 75 and 130 stopped by a signal or by the end of the Slurm
+# job that this runs in: start again to resume. A run that diverges is a result,
+# not a failure.
 set -euo pipefail
 unset CDPATH # with which cd may print, or go elsewhere
 root=$(cd "$(dirname "$0")/.." && pwd)

@@ -2,11 +2,12 @@
 comparison.md and comparison.png over the final runs.
 """
 import os
+import signal
 import subprocess
 import sys
 
 from sweep_file import ROOT  # also puts postprocess/ on the path
-from exit_codes import CANNOT_CREATE
+from exit_codes import CANNOT_CREATE, INTERNAL
 from run_reader import RunError, open_run, print_table
 from study_tables import record
 from sweep_grid import best_of, is_at_edge, mean_of, means_of, remark_on, \
@@ -120,8 +121,10 @@ def run_script(name, *arguments):
     """Runs a script of postprocess/."""
     done = subprocess.run([sys.executable, os.path.join(
         ROOT, "postprocess", name), *arguments], check=False)
+    if done.returncode == -signal.SIGINT:  # as this process
+        raise KeyboardInterrupt
     if done.returncode:
-        raise RunError(done.returncode, f"postprocess/{name}: exit code "
+        raise RunError(done.returncode if done.returncode > 0 else INTERNAL, f"postprocess/{name}: exit code "
                        f"{done.returncode}")
 
 

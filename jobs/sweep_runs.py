@@ -2,6 +2,7 @@
 in the sweep's directory. It records the arguments of each run there, so that
 another sweep cannot mistake them for its own.
 """
+import fcntl
 import json
 import math
 import os
@@ -195,6 +196,26 @@ def remember(sweep, known, jobs):
                     f"{key} was {theirs.get(key, '(unset)')}, is "
                     f"{mine.get(key, '(unset)')} now: remove that run, or give "
                     "this sweep another directory")
+
+
+def lock(sweep):
+    """Returns a file whose lock keeps other sweeps out of the directory while
+    the file is open; refuses if another process has it."""
+    path = os.path.join(sweep.directory, "lock")
+    try:
+        os.makedirs(sweep.directory, exist_ok=True)
+        file = open(path, "w", encoding="utf-8")
+    except OSError as error:
+        raise RunError(CANNOT_CREATE, f"{path}: {error.strerror}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise RunError(CANNOT_CREATE, f"{sweep.directory}: another "
+                       "jobs/sweep.sh is at work there") from None
+    except OSError:
+        pass  # a file system without locks
+    return file
 
 
 def write_down(sweep, known):

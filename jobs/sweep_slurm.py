@@ -14,19 +14,20 @@ run is, and prints it.
 """
 import os
 import shlex
+import signal
 import subprocess
 import sys
 
 # sweep_file also puts postprocess/ on the path.
 from sweep_file import ROOT, read_sweep
-from exit_codes import BAD_INPUT, CANNOT_CREATE, UNAVAILABLE
+from exit_codes import BAD_INPUT, CANNOT_CREATE, UNAVAILABLE, USAGE
 from run_reader import RunError, run_main
 from sweep_choice import choose, conclude, refuse_unwritable, write_tuning
 from sweep_grid import MOST_EXTENSIONS, extension_slots, grid_jobs, tune_jobs
 from sweep_options import Parser
 from sweep_recorded import take_recorded
 from sweep_runs import command_of, counted, final_jobs, job_of, last_line, \
-    outcome, output_of, remember, take_up, validate, write_down
+    lock, outcome, output_of, remember, take_up, validate, write_down
 
 
 def final_slots(sweep, best):
@@ -131,14 +132,18 @@ class Chain:
             self.ids.append(f"JOB{len(self.ids) + 1}")
             print(shlex.join(command))
             return
+        # A Ctrl-C waits until the job's number is known; sbatch inherits that.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             printed = ask_slurm(command)
+            self.ids.append(printed.strip().split(";")[0])
+            # At once: the process may be killed while jobs are queued.
+            write(ids_file(self.sweep), "\n".join(self.ids) + "\n")
         except RunError as error:
             raise self.given_up(error) from None
-        self.ids.append(printed.strip().split(";")[0])
-        # At once: this may be interrupted while jobs are queued.
-        write(ids_file(self.sweep), "\n".join(self.ids) + "\n")
-        print(f"job {self.ids[-1]}: {told}")
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        print(f"job {self.ids[-1]}: {told}", flush=True)
 
     def given_up(self, error):
         """Cancels the jobs submitted so far. Returns the error to raise; it
@@ -148,7 +153,8 @@ class Chain:
         try:
             ask_slurm(["scancel", *self.ids])
         except RunError as second:
-            return RunError(UNAVAILABLE, f"{error}; {second}; still queued: "
+            why = str(error) or "interrupted"
+            return RunError(UNAVAILABLE, f"{why}; {second}; still queued: "
                             + " ".join(self.ids))
         os.remove(ids_file(self.sweep))
         return error
@@ -159,7 +165,7 @@ class Chain:
         indices = [index for index, job in enumerate(jobs) if job in to_do]
         self.add(stage, [f"--array={array_of(indices, self.options.jobs)}",
                          f"--cpus-per-task={cores_of(to_do)}",
-                         *shlex.split(self.options.sbatch)],
+                         *self.options.sbatch],
                  counted(len(to_do), f"{stage} run"))
 
     def add_extensions(self, like):
@@ -172,13 +178,20 @@ class Chain:
             self.add(f"extend-{number}",
                      [f"--array={array}",
                       f"--cpus-per-task={cores_of(like)}",
-                      *shlex.split(self.options.sbatch)],
+                      *self.options.sbatch],
                      f"extension {number} of the grid, where needed")
+
+
+def words_of(text):
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise RunError(USAGE, f"--sbatch={text}: {error}") from None
 
 
 def submit(arguments):
     parser = Parser("--slurm")
-    parser.add_argument("--sbatch", default="", metavar="WORDS")
+    parser.add_argument("--sbatch", default=[], type=words_of, metavar="WORDS")
     options, extra = parser.parse_known_args(arguments)
     sweep = read_sweep(options.sweep, extra)
     if sweep.command != "train":
@@ -194,7 +207,8 @@ def submit(arguments):
     if not options.dry_run:
         refuse_unwritable(sweep)
     validate(sweep, waiting(sweep, plan))
-    refuse_if_active(sweep)
+    if not options.dry_run:
+        refuse_if_active(sweep)
     best = {}
     if not to_tune:
         best = choose(sweep)[0] if options.dry_run else choice(sweep, known)
@@ -204,19 +218,23 @@ def submit(arguments):
     if not to_tune and not to_run:
         return 0 if options.dry_run else compare(sweep, known)
     if not options.dry_run:
+        held = lock(sweep)  # noqa: F841, until the process ends
         write_down(sweep, known)
         os.makedirs(os.path.join(sweep.directory, "jobs"), exist_ok=True)
         write(copy_file(sweep), text_of(sweep.path))
     chain = Chain(sweep, options, extra)
     grid_runs = grid_jobs(sweep)
-    chain.add_runs("tune", grid_runs, [job for job in to_tune
-                                       if job in grid_runs])
-    if to_tune and sweep.extends:
-        chain.add_extensions(to_tune)
-    if to_tune:
-        chain.add("choose", [], "the choice")
-    chain.add_runs("final", finals, to_run)
-    chain.add("compare", [], "the comparison")
+    try:
+        chain.add_runs("tune", grid_runs, [job for job in to_tune
+                                           if job in grid_runs])
+        if to_tune and sweep.extends:
+            chain.add_extensions(to_tune)
+        if to_tune:
+            chain.add("choose", [], "the choice")
+        chain.add_runs("final", finals, to_run)
+        chain.add("compare", [], "the comparison")
+    except KeyboardInterrupt as interrupt:
+        raise chain.given_up(interrupt) from None
     if not options.dry_run:
         print(f"results will be in {sweep.directory}; if jobs fail, the same "
               "command submits what is missing")

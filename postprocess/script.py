@@ -7,7 +7,7 @@ import os
 import sys
 import uuid
 
-from exit_codes import CANNOT_CREATE, IO_ERROR, USAGE
+from exit_codes import CANNOT_CREATE, INTERRUPTED, IO_ERROR, USAGE
 
 
 class RunError(Exception):
@@ -64,6 +64,8 @@ def run_main(main):
         except RunError as error:
             print(f"error: {error}", file=sys.stderr)
             code = error.code
+        except KeyboardInterrupt:  # Ctrl-C
+            code = INTERRUPTED
         except SystemExit as end:  # after --help
             code = end.code
         sys.stdout.flush()

@@ -2,19 +2,18 @@
 # Settings of the site at which the job scripts run. Sourced, then:
 #   load_site ROOT       reads the site file: $SITE, else jobs/sites/site.sh if
 #                        there is one; sets mpi, srun_options and syncopate
-#   program=$(find_program ROOT)   $SYNCOPATE, a build of ROOT, or an installed one
+#                        ($SYNCOPATE, else the site's, else as below)
+#   program=$(find_program ROOT)   $SYNCOPATE, a build of ROOT, the installed one
+#                        that ROOT belongs to, or the one on PATH
 
 find_program() {
-  local candidate
-  for candidate in ${SYNCOPATE:+"$SYNCOPATE"} "$1/build/release/syncopate" \
-    "$1/build/cpu/syncopate" "$1/../../bin/syncopate"; do
-    if [[ -x $candidate ]]; then
-      echo "$candidate"
-      return 0
-    fi
-    [[ -z ${SYNCOPATE:-} ]] || break # $SYNCOPATE is the only candidate
+  local candidate candidates=("$1/build/release/syncopate"
+    "$1/build/cpu/syncopate" "$1/../../bin/syncopate" syncopate)
+  [[ -z ${SYNCOPATE:-} ]] || candidates=("$SYNCOPATE")
+  for candidate in "${candidates[@]}"; do
+    type -P -- "$candidate" && return
   done
-  echo "error: ${SYNCOPATE:-$1/build/release/syncopate}: not built" >&2
+  echo "error: ${SYNCOPATE:-$1/build/release/syncopate}: no program is there" >&2
   return 66
 }
 
@@ -33,9 +32,5 @@ load_site() {
     source "$file" || echo "note: $file: exit code $? of its last command" >&2
     set -u
   fi
-  [[ -n $syncopate ]] || syncopate=$(find_program "$1") || return
-  if [[ ! -x $syncopate ]]; then
-    echo "error: $syncopate: not built" >&2
-    return 66
-  fi
+  syncopate=$(SYNCOPATE=${SYNCOPATE:-$syncopate} find_program "$1")
 }

@@ -17,11 +17,11 @@ fi
 
 mpi=pmi2                      # srun --mpi=list shows what this Slurm has
 srun_options=(--cpu-bind=cores)
-# syncopate=/path/to/syncopate  # else $SYNCOPATE, or the build of this checkout
+# syncopate=/path/to/syncopate  # else the build of this checkout; $SYNCOPATE wins
 
 # Where runs go unless an input has run.directory, and what runs/ stands for in
 # a sweep's directory: a file system for large files.
-# export SYNCOPATE_RUNS=$SCRATCH/runs
+# export SYNCOPATE_RUNS=${SYNCOPATE_RUNS:-$SCRATCH/runs}
 
 # For hosts with one rank each and no network faster than TCP: these settings
 # raised the share of a 100 Mbit/s link that a sum of 4 MiB uses from 62% to 98%

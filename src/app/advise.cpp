@@ -1,6 +1,7 @@
 // syncopate advise INPUT.ini: what every scheme would take, on the cluster that
 // the input describes or, under MPI, on the one at hand; and which to use.
 #include <algorithm>
+#include <set>
 
 #include "app/commands.h"
 #include "app/network_notes.h"
@@ -39,22 +40,29 @@ int64_t simulated_steps(const AdviceRequest& request, int workers) {
   return std::clamp<int64_t>(8000 / workers, 8, 96);
 }
 
+std::string update_ms(const Prediction& one) {
+  return one.update_from == UpdateFrom::kUnknown
+             ? "unknown"
+             : fmt::format("{:.4g}", 1e3 * one.update_s);
+}
+
 void print_table(Log& log,
                  const std::vector<Prediction>& predictions,
                  double bsp_samples_per_s) {
-  log.line("{:>9} {:>11} {:>6} {:>10} {:>10} {:>9}  {}", "ms/step", "samples/s",
-           "ratio", "exposed ms", "sent/step", "memory",
-           "scheme (what limits it)");
+  log.line("{:>9} {:>11} {:>6} {:>10} {:>9} {:>10} {:>9}  {}", "ms/step",
+           "samples/s", "ratio", "exposed ms", "update ms", "sent/step",
+           "memory", "scheme (what limits it)");
   for (const Prediction& one : predictions) {
     if (!one.obstacle.empty()) continue;
     const auto steps = static_cast<double>(one.work.steps);
-    log.line("{:>9.4g} {:>11.5g} {:>6.3g} {:>10.4g} {:>10} {:>9}  {} ({})",
-             1e3 * one.step_s(), one.samples_per_s,
-             one.samples_per_s / bsp_samples_per_s,
-             1e3 * one.work.sync.exposed_s / steps,
-             human_bytes(static_cast<double>(one.work.bytes) / steps),
-             human_bytes(static_cast<double>(one.work.state_bytes)),
-             one.variant.text(), one.limit());
+    log.line(
+        "{:>9.4g} {:>11.5g} {:>6.3g} {:>10.4g} {:>9} {:>10} {:>9}  {} ({})",
+        1e3 * one.step_s(), one.samples_per_s,
+        one.samples_per_s / bsp_samples_per_s,
+        1e3 * one.work.sync.exposed_s / steps, update_ms(one),
+        human_bytes(static_cast<double>(one.work.bytes) / steps),
+        human_bytes(static_cast<double>(one.work.state_bytes)),
+        one.variant.text(), one.limit());
   }
 }
 
@@ -77,7 +85,7 @@ const Prediction& simplest_of_the_fastest(
     const std::vector<Prediction>& by_speed) {
   const Prediction* simplest = &by_speed.front();
   for (const Prediction& one : by_speed)
-    if (one.obstacle.empty() &&
+    if (one.can_be_advised() &&
         one.samples_per_s >= kAsFast * by_speed.front().samples_per_s &&
         one.variant.keys.size() < simplest->variant.keys.size())
       simplest = &one;
@@ -94,7 +102,7 @@ const Prediction& recommended(const std::vector<Prediction>& by_speed,
     return std::ranges::find(table, one.variant.scheme, &SchemeInfo::keyword);
   };
   const auto is_fast_enough = [&](const Prediction& one) {
-    return one.obstacle.empty() && one.samples_per_s >= least_samples_per_s;
+    return one.can_be_advised() && one.samples_per_s >= least_samples_per_s;
   };
   const auto robust =
       std::ranges::find_if(by_speed, [&](const Prediction& one) {
@@ -112,61 +120,92 @@ const Prediction& recommended(const std::vector<Prediction>& by_speed,
   return *first;
 }
 
-// Prints the keys to copy, and the keys to remove from the input because a run
-// with these would refuse them.
+// Which variant to use, and what it is compared with. Gains are relative to the
+// fastest variant of `bsp`.
+struct Advice {
+  Advice(const AdviceRequest& request,
+         const std::vector<Prediction>& bsp,
+         const std::vector<Prediction>& others)
+      : fastest_bsp(bsp.front()) {
+    if (!others.empty() && others.front().can_be_advised())
+      fastest_other = &others.front();
+    if (!fastest_bsp.can_be_advised()) return;
+    is_bsp = fastest_other == nullptr || gain_of(*fastest_other) < request.gain;
+    advised =
+        is_bsp ? &simplest_of_the_fastest(bsp)
+               : &recommended(others, request.gain * fastest_bsp.samples_per_s);
+  }
+  double gain_of(const Prediction& other) const {
+    return other.samples_per_s / fastest_bsp.samples_per_s;
+  }
+
+  const Prediction& fastest_bsp;
+  const Prediction* fastest_other = nullptr;  // null: none can be advised
+  const Prediction* advised = nullptr;  // null: the times of bsp are unknown
+  bool is_bsp = true;
+};
+
+// Prints the keys to copy, the keys to remove from the input because a run with
+// these would refuse them, and what makes a simulation agree with the table.
 void print_variant(Log& log, const Prediction& advised) {
   log.line("advice     {}", advised.variant.text());
   if (!advised.unused.empty())
     log.line(
         "           after removing what it does not use from the input: {}",
         join(advised.unused, ", "));
+  if (advised.has_measured_update())
+    log.line("           To simulate it, add --compute.update_s={:.4g}",
+             advised.update_s);
 }
 
-// Gains are relative to the fastest variant of `bsp`.
-void print_advice(Log& log,
-                  const AdviceRequest& request,
-                  const std::vector<Prediction>& bsp,
-                  const std::vector<Prediction>& others) {
-  const Prediction& fastest = bsp.front();
-  const bool has_other = !others.empty() && others.front().obstacle.empty();
-  const double gain =
-      has_other ? others.front().samples_per_s / fastest.samples_per_s : 0;
-  if (gain >= request.gain) {
-    const Prediction& other =
-        recommended(others, request.gain * fastest.samples_per_s);
-    print_variant(log, other);
-    log.line(
-        "           {:.3g} times as many samples per second as the fastest bsp "
-        "({}),",
-        other.samples_per_s / fastest.samples_per_s, fastest.variant.text());
-    log.line(
-        "           which spends {:.0f}% of a step blocked on communication or "
-        "on slower workers.",
-        100 * fastest.exposed_share());
-    log.line(
-        "           Accuracy per sample may differ from bsp's and is not "
-        "predicted. Tune optimizer.lr");
-    log.line(
-        "           and the scheme's own keys: the best rates of schemes "
-        "differ "
-        "by a factor of");
-    log.line("           up to 125 in inputs/studies.");
-    return;
-  }
-  print_variant(log, simplest_of_the_fastest(bsp));
+void print_reasons_for_other(Log& log, const Advice& advice) {
+  log.line(
+      "           {:.3g} times as many samples per second as the fastest bsp "
+      "({}),",
+      advice.gain_of(*advice.advised), advice.fastest_bsp.variant.text());
+  log.line(
+      "           which spends {:.0f}% of a step blocked on communication or "
+      "on slower workers.",
+      100 * advice.fastest_bsp.exposed_share());
+  log.line(
+      "           Accuracy per sample may differ from bsp's and is not "
+      "predicted. Tune optimizer.lr");
+  log.line(
+      "           and the scheme's own keys: the best rates of schemes differ "
+      "by a factor of");
+  log.line("           up to 125 in inputs/studies.");
+}
+
+void print_reasons_for_bsp(Log& log, const Advice& advice, double least_gain) {
   log.line(
       "           No scheme that differs mathematically from bsp is {:.3g} "
       "times",
-      request.gain);
-  const std::string name = has_other ? others.front().variant.text() : "";
-  log.line("           as fast (--gain){}",
-           !has_other ? "."
-           : gain < 1.005
-               ? fmt::format(
-                     "; the fastest, {}, is hardly faster than bsp, if at all.",
-                     name)
-               : fmt::format("; the fastest, {}, is {:.3g} times as fast.",
-                             name, gain));
+      least_gain);
+  if (advice.fastest_other == nullptr) {
+    log.line("           as fast (--gain).");
+    return;
+  }
+  const std::string name = advice.fastest_other->variant.text();
+  const double gain = advice.gain_of(*advice.fastest_other);
+  log.line("           as fast (--gain); the fastest, {}, is {}", name,
+           gain < 1.005 ? "hardly faster than bsp, if at all."
+                        : fmt::format("{:.3g} times as fast.", gain));
+}
+
+void print_advice(Log& log,
+                  const AdviceRequest& request,
+                  const Advice& advice) {
+  if (advice.advised == nullptr) {
+    log.line(
+        "advice     none, because bsp's own computations were not measured: "
+        "give compute.update_s");
+    return;
+  }
+  print_variant(log, *advice.advised);
+  if (advice.is_bsp)
+    print_reasons_for_bsp(log, advice, request.gain);
+  else
+    print_reasons_for_other(log, advice);
 }
 
 // A recommendation is based on a few steps only.
@@ -207,6 +246,73 @@ std::string steps_text(const std::vector<Prediction>& bsp,
              : counted(most, "step") + " of each worker";
 }
 
+// The schemes whose update_s is from there, each once: "dgc, ef_sign_sgd".
+std::string schemes_from(UpdateFrom from,
+                         const std::vector<Prediction>& bsp,
+                         const std::vector<Prediction>& others) {
+  std::set<std::string> names;
+  for (const auto* predictions : {&bsp, &others})
+    for (const Prediction& one : *predictions)
+      if (one.obstacle.empty() && one.update_from == from)
+        names.insert(one.variant.scheme);
+  return join(std::vector<std::string>(names.begin(), names.end()), ", ");
+}
+
+// What was simulated, and where the schemes' own computations are from.
+void print_simulated(Log& log,
+                     const std::vector<Prediction>& bsp,
+                     const std::vector<Prediction>& others) {
+  const auto schemes = [&](UpdateFrom from) {
+    return schemes_from(from, bsp, others);
+  };
+  log.line("simulated  {}; the schemes' own computations {}",
+           steps_text(bsp, others),
+           schemes(UpdateFrom::kInput).empty() ? "were measured on this machine"
+                                               : "take compute.update_s");
+  const std::string extrapolated = schemes(UpdateFrom::kExtrapolated);
+  if (!extrapolated.empty())
+    log.line(
+        "note       the own computations of {} grow with the number of "
+        "workers: "
+        "measured with fewer workers and extrapolated",
+        extrapolated);
+  const std::string unknown = schemes(UpdateFrom::kUnknown);
+  if (!unknown.empty())
+    log.line(
+        "note       not measured, because the workers that this takes do not "
+        "fit into memory: the own computations of {}; they are missing in the "
+        "times below, so none of these is advised. With compute.update_s, all "
+        "are compared",
+        unknown);
+  if (bsp.front().variant.has_whole_tables())
+    log.line(
+        "note       with more than {} workers, schemes that send only the rows "
+        "that a batch touches are predicted with sync.tables = dense; rows are "
+        "faster if all batches together touch a small part of the tables",
+        ModelledSums::kExactWorld);
+}
+
+void print_left_out(Log& log,
+                    const std::vector<Prediction>& bsp,
+                    const std::vector<Prediction>& others) {
+  print_obstacles(log, bsp);
+  print_obstacles(log, others);
+  for (const SchemeInfo& info : scheme_table())
+    if (info.is_composite)
+      log.line(
+          "left out   --sync.scheme={}: each of its phases is as fast as "
+          "that scheme",
+          info.keyword);
+}
+
+void print_cluster(Log& log, Cluster cluster, const Prediction* advised) {
+  if (advised != nullptr) cluster.compute.update_s = advised->update_s;
+  log.line("");
+  log.line("The cluster as it was measured, for the input of a simulation{}:",
+           advised == nullptr ? "" : " of what is advised");
+  for (const std::string& text : cluster.input()) log.line("{}", text);
+}
+
 void advise(Session& session,
             const Engine& engine,
             const AdviceRequest& request,
@@ -229,23 +335,11 @@ void advise(Session& session,
   print_starts(log, engine.options.sync);
   Predictor predictor(session, engine, settings);
   const std::vector<Prediction> bsp = predictor.predict_bsp();
-  const std::vector<Prediction> others =
-      predictor.predict_others(simplest_of_the_fastest(bsp).variant);
   if (!bsp.front().obstacle.empty())
     fail(ExitCode::kBadInput, "{}", bsp.front().obstacle);
-  const bool is_measured =
-      std::ranges::any_of(bsp, &Prediction::has_measured_update) ||
-      std::ranges::any_of(others, &Prediction::has_measured_update);
-  log.line(
-      "simulated  {}; the schemes' own computations {}",
-      steps_text(bsp, others),
-      is_measured ? "were measured on this machine" : "take compute.update_s");
-  if (bsp.front().variant.has_whole_tables())
-    log.line(
-        "note       with more than {} workers, schemes that send only the rows "
-        "that a batch touches are predicted with sync.tables = dense; rows are "
-        "faster if all batches together touch a small part of the tables",
-        ModelledSums::kExactWorld);
+  const std::vector<Prediction> others =
+      predictor.predict_others(simplest_of_the_fastest(bsp).variant);
+  print_simulated(log, bsp, others);
   const double base = bsp.front().samples_per_s;
   log.line("");
   log.line(
@@ -256,19 +350,10 @@ void advise(Session& session,
   log.line("Other schemes (their accuracy per sample is not predicted):");
   print_table(log, others, base);
   log.line("");
-  print_obstacles(log, bsp);
-  print_obstacles(log, others);
-  for (const SchemeInfo& info : scheme_table())
-    if (info.is_composite)
-      log.line(
-          "left out   --sync.scheme={}: each of its phases is as fast as "
-          "that scheme",
-          info.keyword);
-  print_advice(log, request, bsp, others);
-  if (measured == nullptr) return;
-  log.line("");
-  log.line("The cluster as it was measured, for the input of a simulation:");
-  for (const std::string& text : measured->input) log.line("{}", text);
+  print_left_out(log, bsp, others);
+  const Advice advice(request, bsp, others);
+  print_advice(log, request, advice);
+  if (measured != nullptr) print_cluster(log, *measured, advice.advised);
 }
 
 }  // namespace

@@ -34,13 +34,15 @@ std::string roff(const std::string& text) {
   return out;
 }
 
-// The options that a command's usage names: "--checkpoint", "--output".
+// The options that a command's usage names: "--checkpoint", "--output" (also
+// for -o).
 std::vector<std::string> options_in(const std::string& usage) {
   static const std::regex option("--[a-z][a-z-]*(?=[=\\]])");
   std::set<std::string> found;
   for (std::sregex_iterator it(usage.begin(), usage.end(), option), end;
        it != end; ++it)
     found.insert(it->str());
+  if (usage.find(" -o ") != std::string::npos) found.insert("--output");
   return {found.begin(), found.end()};
 }
 

@@ -1,10 +1,10 @@
 #include "app/predict_variants.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/text.h"
 #include "comm/modelled_sums.h"
-#include "train/update_cost.h"
 
 namespace syncopate {
 namespace {
@@ -15,12 +15,25 @@ constexpr double kFaster = 1.02;      // the least gain that justifies a key
 constexpr const char* kWholeTables = "--sync.tables=dense";
 constexpr const char* kAverage = "--eval.model=average";
 
+// What schemes may need in order to run, unless the input has the key: epochs
+// of stand-in data may be too short for all phases, and an optimizer's state
+// may be no momentum.
+struct Relief {
+  const char *scheme, *key, *value;
+};
+constexpr Relief kReliefs[] = {{"ds_sync", "ds_sync.restart", "never"},
+                               {"dgc", "dgc.mask_momentum", "no"}};
+
 void sort_by_speed(std::vector<Prediction>& predictions) {
-  std::ranges::stable_sort(predictions, [](const auto& a, const auto& b) {
-    if (!a.obstacle.empty() || !b.obstacle.empty())
-      return a.obstacle.empty() && !b.obstacle.empty();
-    return a.samples_per_s > b.samples_per_s;
-  });
+  const auto place = [](const Prediction& one) {
+    const int group = one.can_be_advised() ? 0 : one.obstacle.empty() ? 1 : 2;
+    return std::pair(group, group < 2 ? -one.samples_per_s : 0);
+  };
+  std::ranges::stable_sort(predictions, {}, place);
+}
+
+bool is_about(const Prediction& prediction, const std::string& key) {
+  return prediction.obstacle.find(key + ":") != std::string::npos;
 }
 
 // A prediction is of few steps: none of those that a run only begins with.
@@ -82,6 +95,8 @@ Variant without_centre(Variant variant, const Engine& base) {
 }
 
 std::string Prediction::limit() const {
+  if (update_from == UpdateFrom::kUnknown)
+    return "its own computations not measured";
   const auto steps = static_cast<double>(work.steps);
   const double waits_s = work.sync.wait_s / steps;
   const std::pair<double, const char*> parts[] = {
@@ -123,7 +138,7 @@ Prediction Predictor::predict(const Variant& variant) {
     // A measured cluster replaces all of the input's [compute].
     if (settings_.compute || !base_.input.given.contains("compute.update_s"))
       measure(prediction);
-    if (prediction.has_measured_update)
+    if (prediction.update_from != UpdateFrom::kInput)
       engine->options.compute.update_s = prediction.update_s;
     prediction.update_s = engine->options.compute.update_s;
     engine->plan.stop_at = engine->plan.total_steps = steps_of(*engine);
@@ -187,15 +202,18 @@ void Predictor::measure(Prediction& prediction) {
         !key.starts_with("--sync.bucket_mb") &&
         !key.starts_with("--sync.transport"))
       own.push_back(key);
-  const auto [place, is_new] = measured_s_.try_emplace(join(own, " "));
+  const auto [place, is_new] = measured_.try_emplace(join(own, " "));
   if (is_new) {
     const auto engine =
         build_variant(session_, base_, own, EngineUse::kMeasureUpdate);
     leave_out_beginning(engine->options.sync);
     place->second = measure_update(session_, *engine, kMeasuredFor_s);
   }
-  prediction.has_measured_update = place->second.has_value();
-  prediction.update_s = place->second.value_or(0);
+  const std::optional<UpdateCost>& found = place->second;
+  prediction.update_from = !found                   ? UpdateFrom::kUnknown
+                           : found->is_extrapolated ? UpdateFrom::kExtrapolated
+                                                    : UpdateFrom::kMeasured;
+  prediction.update_s = found ? found->seconds : 0;
 }
 
 // The native collective sends fp32 only.
@@ -309,35 +327,57 @@ std::optional<Prediction> Predictor::predict_tuned(const Prediction& as_given,
   return is_faster ? std::optional(std::move(prediction)) : std::nullopt;
 }
 
+Prediction Predictor::predict_able(const SchemeInfo& info,
+                                   const std::vector<std::string>& keys) {
+  const auto with = [&](std::vector<std::string> own) {
+    for (const std::string& key : without_copies(info)) own.push_back(key);
+    return predict({info.keyword, own});
+  };
+  Prediction as_given = with(keys);
+  for (const Relief& relief : kReliefs) {
+    if (info.keyword != relief.scheme || !is_about(as_given, relief.key) ||
+        base_.input.given.contains(relief.key))
+      continue;
+    std::vector<std::string> relieved = keys;
+    relieved.push_back(fmt::format("--{}={}", relief.key, relief.value));
+    Prediction other = with(relieved);
+    if (other.obstacle.empty()) return other;
+  }
+  return as_given;
+}
+
+// Predicts a scheme with two values of compress.kind, which the input does not
+// give. If the scheme accepts one of them, the other is not mentioned. If it
+// cannot run with either, what is said is not about a kind that the user has
+// not chosen, unless nothing else is.
+std::vector<Prediction> Predictor::predict_kinds(const SchemeInfo& info) {
+  std::vector<Prediction> both;
+  for (const char* kind : {"sign", "top_k"})
+    both.push_back(
+        predict_able(info, {fmt::format("--compress.kind={}", kind)}));
+  const auto can = [](const Prediction& one) { return one.obstacle.empty(); };
+  const auto is_refused = [](const Prediction& one) {
+    return is_about(one, "compress.kind");
+  };
+  if (std::ranges::any_of(both, can))
+    std::erase_if(both, std::not_fn(can));
+  else if (!std::ranges::all_of(both, is_refused))
+    std::erase_if(both, is_refused);
+  return both;
+}
+
 std::vector<Prediction> Predictor::predict_others(const Variant& of_bsp) {
   const bool has_compressor = base_.input.given.contains("compress.kind");
   std::vector<Prediction> all;
   for (const SchemeInfo& info : scheme_table()) {
     if (info.keyword == "bsp" || info.is_composite) continue;
-    const auto variant = [&](std::vector<std::string> keys) {
-      for (const std::string& key : without_copies(info)) keys.push_back(key);
-      return Variant{info.keyword, keys};
-    };
-    if (!info.uses_compressor || has_compressor) {
-      const bool is_restarted = info.keyword == "ds_sync" &&
-                                !base_.input.given.contains("ds_sync.restart");
-      all.push_back(predict(variant({})));
-      // An epoch of stand-in data may be too short for all phases.
-      if (!all.back().obstacle.empty() && is_restarted)
-        all.back() = predict(variant({"--ds_sync.restart=never"}));
-      if (auto tuned = predict_tuned(all.back(), of_bsp))
-        all.push_back(std::move(*tuned));
+    if (info.uses_compressor && !has_compressor) {
+      for (Prediction& one : predict_kinds(info)) all.push_back(std::move(one));
       continue;
     }
-    // If a scheme accepts one of the two, the other is not mentioned.
-    std::vector<Prediction> both;
-    for (const char* kind : {"sign", "top_k"})
-      both.push_back(
-          predict(variant({fmt::format("--compress.kind={}", kind)})));
-    const bool can = std::ranges::any_of(
-        both, [](const Prediction& one) { return one.obstacle.empty(); });
-    for (Prediction& one : both)
-      if (one.obstacle.empty() || !can) all.push_back(std::move(one));
+    all.push_back(predict_able(info, {}));
+    if (auto tuned = predict_tuned(all.back(), of_bsp))
+      all.push_back(std::move(*tuned));
   }
   sort_by_speed(all);
   return all;

@@ -9,6 +9,7 @@
 #include "config/options.h"
 #include "run/session.h"
 #include "train/simulation.h"
+#include "train/update_cost.h"
 
 namespace syncopate {
 
@@ -27,17 +28,29 @@ struct Variant {
 // the variant's scheme does not have.
 Variant without_centre(Variant variant, const Engine& base);
 
+// Where Prediction::update_s is from. kUnknown: it could not be measured and is
+// missing in all times.
+enum class UpdateFrom : uint8_t { kInput, kMeasured, kExtrapolated, kUnknown };
+
 struct Prediction {
   Variant variant;
   std::vector<std::string> unused;  // keys of the input that it does not use
   std::string obstacle;             // why it cannot run; empty: it can
   SimulatedWork work;               // of all workers together
   double update_s = 0;              // per step
-  bool has_measured_update = false;
+  UpdateFrom update_from = UpdateFrom::kInput;
   int workers = 0;
 
   double samples_per_s = 0;
 
+  // Whether it can run, and nothing is missing in its times.
+  bool can_be_advised() const {
+    return obstacle.empty() && update_from != UpdateFrom::kUnknown;
+  }
+  bool has_measured_update() const {
+    return update_from == UpdateFrom::kMeasured ||
+           update_from == UpdateFrom::kExtrapolated;
+  }
   // Mean seconds per step of a worker.
   double step_s() const {
     return work.samples / static_cast<double>(work.steps) * workers /
@@ -66,12 +79,14 @@ class Predictor {
 
   Prediction predict(const Variant& variant);
 
-  // Variants of bulk-synchronous training, the fastest first: the input's; the
-  // other collectives; NCCL, if the network has copies that it avoids; the
-  // fastest with other buckets; the fastest of these with bf16 messages.
+  // Variants of bulk-synchronous training, the fastest first (those that cannot
+  // be advised last): the input's; the other collectives; NCCL, if the network
+  // has copies that it avoids; the fastest with other buckets; the fastest of
+  // these with bf16 messages. Only the input's, if that cannot run.
   std::vector<Prediction> predict_bsp();
   // All other schemes with the input's keys, except composite ones, whose
-  // speed is that of their phases; the fastest first. Schemes that compress are
+  // speed is that of their phases, in the same order. A scheme that a default
+  // of its own keeps from running has another value. Schemes that compress are
   // predicted for the input's compress.kind or, if it gives none, for two;
   // those that can use NCCL, with it if it avoids copies. Among at most
   // ModelledSums::kExactWorld workers, a scheme is also predicted with what
@@ -81,6 +96,9 @@ class Predictor {
 
  private:
   void measure(Prediction& prediction);
+  Prediction predict_able(const SchemeInfo& info,
+                          const std::vector<std::string>& keys);
+  std::vector<Prediction> predict_kinds(const SchemeInfo& info);
   int64_t steps_of(const Engine& engine) const;
   bool can_bf16(const Variant& variant) const;
   // Those of bsp's keys for collective, buckets and wire that a scheme uses.
@@ -97,7 +115,7 @@ class Predictor {
   const Engine& base_;
   PredictionSettings settings_;
   // By the keys that affect the measured time.
-  std::map<std::string, std::optional<double>> measured_s_;
+  std::map<std::string, std::optional<UpdateCost>> measured_;
   int64_t predicted_ = 0;
 };
 

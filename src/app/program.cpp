@@ -161,6 +161,8 @@ std::string help_text(const std::vector<std::string>& words) {
          words[1]);
   if (words[0] == "man") return man_page();
   if (words[0] == "completion") return bash_completion();
+  if (words[0] == "help")
+    return "  syncopate help [COMMAND]\n      describe a command, or all\n";
   const Command& command = command_called(words[0]);
   return fmt::format("  syncopate {}\n      {}\n", command.usage,
                      command.description);

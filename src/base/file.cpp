@@ -174,10 +174,18 @@ std::string read_file(const fs::path& path, int64_t limit_bytes) {
 
 void create_directories(const fs::path& path) {
   std::error_code error;
+  std::vector<fs::path> parents;  // of new folders
+  for (fs::path folder = fs::absolute(path, error);
+       folder.has_relative_path() && !fs::exists(folder, error);
+       folder = folder.parent_path())
+    parents.push_back(folder.parent_path());
   fs::create_directories(path, error);
   if (error)
     fail(ExitCode::kCannotCreate, "{}: cannot create directory: {}",
          path.string(), error.message());
+  // One may be allowed to create in a folder but not to read it.
+  for (const fs::path& parent : parents)
+    if (::access(parent.c_str(), R_OK) == 0) fsync_path(parent);
 }
 
 std::string digest_of(std::string_view bytes) {

@@ -94,7 +94,8 @@ class InputFile {
 std::string read_file(const fs::path& path,
                       int64_t limit_bytes = int64_t{1} << 40);
 
-// mkdir -p; kCannotCreate with errno.
+// mkdir -p, then fsync of the folders that hold new ones. Errors: kCannotCreate
+// with errno.
 void create_directories(const fs::path& path);
 
 // XXH3-128 of bytes, and of a file's content, as 32 hexadecimal digits.

@@ -262,6 +262,12 @@ class Endpoint {
 
   // Where this worker's time is recorded (comm/trace.h); null: nowhere.
   virtual WorkerTrace* trace() const { return nullptr; }
+  // Returns an endpoint with which what the worker sends and waits for is one
+  // slice of the trace, as if a task did it; null: there is no trace. Messages
+  // take the same time with and without it.
+  virtual std::unique_ptr<Endpoint> slice(const std::string&) {
+    return nullptr;
+  }
 
   Group world_group() const;
   // `members` must contain rank().

@@ -1,5 +1,6 @@
 #include "comm/traced_endpoint.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -33,7 +34,7 @@ void TracedEndpoint::open(const std::string& name) {
 }
 
 void TracedEndpoint::close() {
-  if (exchange_) trace_.end(*exchange_, now());
+  if (exchange_) trace_.end(*exchange_, of_ == Of::kSlice ? passed_at_ : now());
   exchange_.reset();
 }
 
@@ -60,21 +61,23 @@ Request TracedEndpoint::irecv(Bytes data, int from, Tag tag) {
   return request;
 }
 
-void TracedEndpoint::took(const Request& request) {
+void TracedEndpoint::took(const Request& request, Time at) {
   if (request == nullptr || request->message == 0) return;
   trace_.receives(std::exchange(request->message, 0),
-                  exchange_ ? &*exchange_ : nullptr, now());
+                  exchange_ ? &*exchange_ : nullptr, at);
 }
 
 Time TracedEndpoint::wait(const Request& request) {
   const Time completed_at = inner_.wait(request);
-  took(request);
+  // The worker may have come to wait for it later.
+  passed_at_ = std::max(passed_at_, completed_at);
+  took(request, of_ == Of::kSlice ? completed_at : now());
   return completed_at;
 }
 
 bool TracedEndpoint::test(const Request& request) {
   const bool is_done = inner_.test(request);
-  if (is_done) took(request);
+  if (is_done) took(request, now());
   return is_done;
 }
 
@@ -99,8 +102,12 @@ std::function<void(Endpoint&)> TracedEndpoint::traced(
   return [&trace = trace_, of, name, body = std::move(body)](Endpoint& own) {
     TracedEndpoint endpoint(own, trace, of, name);
     body(endpoint);
-    endpoint.close();
   };
+}
+
+std::unique_ptr<Endpoint> TracedEndpoint::slice(const std::string& name) {
+  return std::unique_ptr<Endpoint>(
+      new TracedEndpoint(inner_, trace_, Of::kSlice, name));
 }
 
 Task TracedEndpoint::start(std::string name,

@@ -2,11 +2,13 @@
 // messages of schemes that pass it. A run without a trace has none.
 //
 // A task, or what perform() runs, is one slice of communication, from its first
-// message with payload to its end; if it has none, it leaves no slice. A
-// service has a row of its own, with a slice for each message that it handles.
+// message with payload to its end; if it has none, it leaves no slice. So does
+// what the worker itself does with slice(), until its last message has passed.
+// A service has a row of its own, with a slice for each message it handles.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -65,9 +67,11 @@ class TracedEndpoint final : public Endpoint {
   ModelledSums* modelled_sums() override { return inner_.modelled_sums(); }
   TrafficCounters& traffic() override { return inner_.traffic(); }
   WorkerTrace* trace() const override { return &trace_; }
+  std::unique_ptr<Endpoint> slice(const std::string& name) override;
+  ~TracedEndpoint() override { close(); }
 
  private:
-  enum class Of : uint8_t { kWorker, kTask, kService };
+  enum class Of : uint8_t { kWorker, kSlice, kTask, kService };
   TracedEndpoint(Endpoint& inner,
                  WorkerTrace& trace,
                  Of of,
@@ -80,13 +84,14 @@ class TracedEndpoint final : public Endpoint {
   bool is_shown(int peer, Tag tag) const;
   void open(const std::string& name);
   void close();
-  void took(const Request& request);
+  void took(const Request& request, Time at);
 
   Endpoint& inner_;
   WorkerTrace& trace_;
   const Of of_;
   const std::string name_;
   std::optional<WorkerTrace::Exchange> exchange_;
+  Time passed_at_ = 0;  // kSlice: the last message so far
 };
 
 }  // namespace syncopate

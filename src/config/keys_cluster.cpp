@@ -22,7 +22,9 @@ Keys compute_keys() {
        .place = &ComputeOptions::update_s,
        .doc = "Virtual seconds per step at speed 1 for a worker's computations "
               "after the backward pass: the optimizer, averaging and "
-              "compression; for workers in one process.",
+              "compression; for workers in one process. Under asp and ssp, "
+              "fewer servers than workers, or servers apart, spend it for each "
+              "update, shared among them, instead of the workers.",
        .high = kLongestStep_s},
       {.name = "compute.spread",
        .place = &ComputeOptions::spread,

@@ -79,16 +79,16 @@ MeasuredCompute measured_compute(Endpoint& endpoint, const StepTimes& times) {
   return found;
 }
 
-std::vector<std::string> MeasuredCompute::lines() const {
+std::vector<std::string> compute_lines(const ComputeOptions& compute) {
   std::vector<std::string> lines = {
-      fmt::format("step_s = {:.4g}", options.step_s)};
-  if (options.update_s > 0)
-    lines.push_back(fmt::format("update_s = {:.4g}", options.update_s));
-  if (!options.speed.empty())
-    lines.push_back("speed = " + list_of(options.speed));
-  if (options.law != StepLaw::kConstant) {
-    lines.push_back(fmt::format("law = {}", options.law));
-    lines.push_back(fmt::format("spread = {:.3g}", options.spread));
+      fmt::format("step_s = {:.4g}", compute.step_s)};
+  if (compute.update_s > 0)
+    lines.push_back(fmt::format("update_s = {:.4g}", compute.update_s));
+  if (!compute.speed.empty())
+    lines.push_back("speed = " + list_of(compute.speed));
+  if (compute.law != StepLaw::kConstant) {
+    lines.push_back(fmt::format("law = {}", compute.law));
+    lines.push_back(fmt::format("spread = {:.3g}", compute.spread));
   }
   return lines;
 }

@@ -20,6 +20,9 @@ std::string list_of(const std::vector<double>& values);
 // (largest - smallest) / median.
 double relative_range(const std::vector<double>& values);
 
+// The lines of [compute] that differ from its defaults: "step_s = 0.0123".
+std::vector<std::string> compute_lines(const ComputeOptions& compute);
+
 // The forward and backward passes of all workers.
 struct MeasuredCompute {
   std::vector<double> step_s;  // means, by worker
@@ -29,8 +32,7 @@ struct MeasuredCompute {
   // and steps that hardly vary have no law. All workers have the median spread.
   ComputeOptions options;
 
-  // The lines of [compute] that differ from its defaults: "step_s = 0.0123".
-  std::vector<std::string> lines() const;
+  std::vector<std::string> lines() const { return compute_lines(options); }
 };
 
 // `times` are those of the calling worker. A worker that timed no step counts

@@ -11,6 +11,7 @@
 #include "comm/collectives.h"
 #include "comm/tags.h"
 #include "machine/bench_step.h"
+#include "machine/link_timing.h"
 #include "machine/measured_compute.h"
 #include "machine/rank_pairs.h"
 
@@ -19,10 +20,8 @@ namespace {
 
 constexpr int kMostRounds = 63, kSampledRounds = 16;
 constexpr int kMostAlone = 8, kAloneRepeats = 3;
-constexpr double kBandwidthFor_s = 0.4;  // of each pair
-// Larger than the burst that a shaped link lets through.
-constexpr int64_t kFirstBytes = int64_t{1} << 18;
-constexpr int64_t kMostBytes = int64_t{1} << 30;
+// Together with the steps, about ten seconds, less than a minute.
+constexpr double kBetweenFor_s = 24, kAloneFor_s = 8, kInsideFor_s = 10;
 // Links that differ by less than this share are described as equal.
 constexpr double kSameLinks = 0.2;
 
@@ -47,7 +46,7 @@ std::string text_of(const std::vector<double>& values, int digits = 4) {
 }
 
 // The lines of [network] that describe it.
-std::vector<std::string> lines_of(const NetworkOptions& network) {
+std::vector<std::string> network_lines(const NetworkOptions& network) {
   std::vector<std::string> lines = {
       "mbit_s = " + list_of(network.mbit_s),
       "latency_us = " + list_of(network.latency_us),
@@ -72,29 +71,46 @@ class Pair {
         out_(kPart),
         in_(kInFlight * kPart) {}
 
-  // One way, the median of some round trips.
+  // One way, the median of some round trips, fewer of which are made over long
+  // links. The lower rank says which one is the last.
   double latency_s() {
+    constexpr int kLeast = 5, kMost = 31;
+    constexpr double kFor_s = 0.2;
     std::vector<double> seconds;
-    for (int i = 0; i < 31; ++i) {
+    const Time began = endpoint_.now();
+    for (bool is_last = false; !is_last;) {
+      const int trip = static_cast<int>(seconds.size()) + 1;
       const Time begin = endpoint_.now();
-      if (endpoint_.rank() < other_) send(8);
-      receive(8);
-      if (endpoint_.rank() > other_) send(8);
+      if (endpoint_.rank() < other_) {
+        is_last = trip >= kMost || (trip >= kLeast && begin - began > kFor_s);
+        out_[0] = is_last ? 1 : 0;
+        send(8);
+        receive(8);
+      } else {
+        receive(8);
+        is_last = in_[0] != 0;
+        send(8);
+      }
       seconds.push_back(endpoint_.now() - begin);
     }
     return median(seconds) / 2;
   }
 
-  // Seconds per small message of many, in both directions at once.
-  double message_s() {
-    constexpr int kMessages = 64;
-    std::vector<Request> requests;
-    const Time begin = endpoint_.now();
-    for (int i = 0; i < kMessages; ++i)
-      requests.push_back(receiving(in_.data() + 8 * i, 8));
-    for (int i = 0; i < kMessages; ++i) requests.push_back(sending(8));
-    for (const Request& request : requests) endpoint_.wait(request);
-    return (endpoint_.now() - begin) / kMessages;
+  // Seconds until kMessages small messages have arrived, in both directions at
+  // once: the median of three times.
+  static constexpr int kMessages = 64;
+  double burst_s() {
+    std::vector<double> seconds;
+    for (int repeat = 0; repeat < 3; ++repeat) {
+      std::vector<Request> requests;
+      const Time begin = endpoint_.now();
+      for (int i = 0; i < kMessages; ++i)
+        requests.push_back(receiving(in_.data() + 8 * i, 8));
+      for (int i = 0; i < kMessages; ++i) requests.push_back(sending(8));
+      for (const Request& request : requests) endpoint_.wait(request);
+      seconds.push_back(endpoint_.now() - begin);
+    }
+    return median(seconds);
   }
 
   // Seconds for as many bytes in each direction, both at once. Some parts are
@@ -136,28 +152,22 @@ class Pair {
   std::vector<char> out_, in_;
 };
 
-double mbit_s(int64_t bytes, double seconds) {
-  return static_cast<double>(bytes) * 8e-6 / seconds;
-}
-
 // Measures exchanges of all pairs at the same time; `pair` is null if this rank
-// sits out. Every pair exchanges as many bytes as the slowest one manages
-// in kBandwidthFor_s. Returns the megabits per second and direction of each
-// rank. Collective.
-std::vector<double> mbit_s_together(Endpoint& endpoint, Pair* pair) {
-  const auto seconds_for = [&](int64_t bytes) {
+// sits out. Every pair exchanges as many bytes. Returns the megabits per second
+// and direction of each rank. Collective.
+std::vector<double> mbit_s_together(Endpoint& endpoint,
+                                    Pair* pair,
+                                    const std::vector<double>& latency_s) {
+  return mbit_s_of_all(latency_s, [&](int64_t bytes) {
     barrier(endpoint, endpoint.world_group(), tags::kControl);
     return values_of_all(endpoint,
                          pair != nullptr ? pair->exchange_s(bytes) : 0);
-  };
-  const double slowest_s = std::ranges::max(seconds_for(kFirstBytes));
-  const auto bytes = std::clamp(
-      static_cast<int64_t>(kFirstBytes * kBandwidthFor_s / slowest_s),
-      kFirstBytes, kMostBytes);
-  std::vector<double> rates = seconds_for(bytes);
-  for (double& value : rates)
-    if (value > 0) value = mbit_s(bytes, value);
-  return rates;
+  });
+}
+
+// The most seconds that have passed on any rank. Collective.
+double passed_s(Endpoint& endpoint, Time began) {
+  return std::ranges::max(values_of_all(endpoint, endpoint.now() - began));
 }
 
 // By rank: medians over its pairs, or 0 if it measured none.
@@ -167,33 +177,66 @@ struct LinkFigures {
 
 using PartnerOf = std::function<int(int rank, int round)>;
 
-// Measures the pairs of all rounds, or of a sample if there are many. Ranks of
-// a host may share its link, so each gets the rate of the slowest of them.
+// What a rank measures in one round. `other`: with which one; -1: it sits out.
+struct RoundFigures {
+  double latency_s = 0, message_s = 0, mbit_s = 0;
+};
+
+// Ranks of a host may share its link, so each gets the rate of the slowest of
+// them. Collective.
+RoundFigures measure_round(Endpoint& endpoint, int other, int per_host) {
+  const int rank = endpoint.rank();
+  std::optional<Pair> pair;
+  if (other >= 0) pair.emplace(endpoint, other);
+  barrier(endpoint, endpoint.world_group(), tags::kControl);
+  const std::vector<double> latency_s =
+      values_of_all(endpoint, pair ? pair->latency_s() : 0);
+  const std::vector<double> rates =
+      mbit_s_together(endpoint, pair ? &*pair : nullptr, latency_s);
+  // Now that TCP's windows are open, so that messages need not wait for them.
+  const std::vector<double> burst_s =
+      values_of_all(endpoint, pair ? pair->burst_s() : 0);
+  if (!pair) return {};
+  RoundFigures found;
+  found.latency_s = latency_s[rank];
+  // The one that begins later waits less, by as much as the other waits more.
+  found.message_s = message_s((burst_s[rank] + burst_s[other]) / 2,
+                              latency_s[rank], Pair::kMessages);
+  found.mbit_s = rates[rank];
+  const auto first = rates.begin() + rank / per_host * per_host;
+  std::for_each(first, first + per_host, [&](double rate) {
+    if (rate > 0) found.mbit_s = std::min(found.mbit_s, rate);
+  });
+  return found;
+}
+
+// Measures the pairs of all rounds, or of a sample if there are many or the
+// first one has taken long.
 LinkFigures measure_rounds(Endpoint& endpoint,
                            int rounds,
                            int per_host,
+                           double most_s,
                            const PartnerOf& partner_of) {
-  const int rank = endpoint.rank();
+  constexpr int kLeastRounds = 2;   // in one of which every rank takes part
+  constexpr int kWantedRounds = 3;  // if there are fewer, some are repeated
   std::vector<double> latency_s, message_s, rates;
-  const int taken = rounds > kMostRounds ? kSampledRounds : rounds;
+  const Time began = endpoint.now();
+  int taken =
+      rounds > kMostRounds ? kSampledRounds : std::max(rounds, kWantedRounds);
   for (int i = 0; i < taken; ++i) {
     const int round = static_cast<int>(int64_t{i} * rounds / taken);
-    const int other = partner_of(rank, round);
-    std::optional<Pair> pair;
-    if (other >= 0) pair.emplace(endpoint, other);
-    barrier(endpoint, endpoint.world_group(), tags::kControl);
-    if (pair) latency_s.push_back(pair->latency_s());
-    barrier(endpoint, endpoint.world_group(), tags::kControl);
-    if (pair) message_s.push_back(pair->message_s());
-    const std::vector<double> of_all =
-        mbit_s_together(endpoint, pair ? &*pair : nullptr);
-    if (!pair) continue;
-    const auto first = of_all.begin() + rank / per_host * per_host;
-    double slowest = of_all[rank];
-    std::for_each(first, first + per_host, [&](double rate) {
-      if (rate > 0) slowest = std::min(slowest, rate);
-    });
-    rates.push_back(slowest);
+    const int other = partner_of(endpoint.rank(), round);
+    const RoundFigures found = measure_round(endpoint, other, per_host);
+    if (other >= 0) {
+      latency_s.push_back(found.latency_s);
+      message_s.push_back(found.message_s);
+      rates.push_back(found.mbit_s);
+    }
+    if (i > 0) continue;
+    const double affordable = most_s / passed_s(endpoint, began);
+    if (affordable < taken)
+      taken =
+          std::max(std::min(taken, kLeastRounds), static_cast<int>(affordable));
   }
   return {values_of_all(endpoint, median(latency_s)),
           values_of_all(endpoint, median(message_s)),
@@ -203,8 +246,11 @@ LinkFigures measure_rounds(Endpoint& endpoint,
 // Returns the median of the megabits per second of some pairs of the first
 // round, measured one after the other. Of each host, only the first rank takes
 // part.
-double mbit_s_alone(Endpoint& endpoint, const RankPairs& pairs) {
+double mbit_s_alone(Endpoint& endpoint,
+                    const RankPairs& pairs,
+                    const std::vector<double>& latency_s) {
   std::vector<double> alone;
+  const Time began = endpoint.now();
   for (int rank = 0, tried = 0; rank < endpoint.size() && tried < kMostAlone;
        rank += pairs.per_host()) {
     const int other = pairs.between(rank, 0);
@@ -213,8 +259,11 @@ double mbit_s_alone(Endpoint& endpoint, const RankPairs& pairs) {
     std::optional<Pair> pair;
     if (endpoint.rank() == rank) pair.emplace(endpoint, other);
     if (endpoint.rank() == other) pair.emplace(endpoint, rank);
-    for (int repeat = 0; repeat < kAloneRepeats; ++repeat)
-      alone.push_back(mbit_s_together(endpoint, pair ? &*pair : nullptr)[rank]);
+    for (int repeat = 0; repeat < kAloneRepeats; ++repeat) {
+      if (!alone.empty() && passed_s(endpoint, began) > kAloneFor_s) break;
+      alone.push_back(
+          mbit_s_together(endpoint, pair ? &*pair : nullptr, latency_s)[rank]);
+    }
   }
   return median(alone);
 }
@@ -227,9 +276,9 @@ void probe_links(Endpoint& endpoint, Cluster& cluster) {
     hosts.push_back(endpoint.host_of(rank));
   const RankPairs pairs(hosts);
   const LinkFigures between = measure_rounds(
-      endpoint, pairs.rounds_between(), pairs.per_host(),
+      endpoint, pairs.rounds_between(), pairs.per_host(), kBetweenFor_s,
       [&](int rank, int round) { return pairs.between(rank, round); });
-  const double alone_mbit_s = mbit_s_alone(endpoint, pairs);
+  const double alone_mbit_s = mbit_s_alone(endpoint, pairs, between.latency_s);
   NetworkOptions& network = cluster.network;
   network.latency_us = by_worker(scaled(between.latency_s, 1e6), kSameLinks);
   network.mbit_s = by_worker(between.mbit_s, kSameLinks);
@@ -243,7 +292,7 @@ void probe_links(Endpoint& endpoint, Cluster& cluster) {
   if (per_host == 1) return;
 
   const LinkFigures inside = measure_rounds(
-      endpoint, pairs.rounds_inside(), 1,
+      endpoint, pairs.rounds_inside(), 1, kInsideFor_s,
       [&](int rank, int round) { return pairs.inside(rank, round); });
   network.group = per_host;
   network.group_latency_us = median(inside.latency_s) * 1e6;
@@ -277,8 +326,6 @@ void probe_steps(Session& session,
           .run();
   const MeasuredCompute measured = measured_compute(endpoint, times);
   cluster.compute = measured.options;
-  cluster.input = measured.lines();
-  cluster.input.insert(cluster.input.begin(), "[compute]");
   cluster.lines.push_back(fmt::format(
       "steps      {} ms for forward and backward passes, by worker; standard "
       "deviation of a worker's {}%",
@@ -287,6 +334,14 @@ void probe_steps(Session& session,
 }
 
 }  // namespace
+
+std::vector<std::string> Cluster::input() const {
+  std::vector<std::string> lines = {"[compute]"};
+  for (const std::string& line : compute_lines(compute)) lines.push_back(line);
+  lines.push_back("[network]");
+  for (const std::string& line : network_lines(network)) lines.push_back(line);
+  return lines;
+}
 
 Cluster probe_cluster(Session& session, Engine& engine) {
   const auto world = session.make_world(engine.workers, NetworkCost{});
@@ -298,9 +353,6 @@ Cluster probe_cluster(Session& session, Engine& engine) {
       cluster.lines.push_back(
           "note       the links were measured with MPI messages in host "
           "memory, not with NCCL, which sync.transport = auto may choose");
-    cluster.input.push_back("[network]");
-    for (const std::string& line : lines_of(cluster.network))
-      cluster.input.push_back(line);
   });
   return cluster;
 }

@@ -140,11 +140,9 @@ void DeepFm::check(const Batch& batch) const {
         batch.labels.shape == Shape({batch.samples}));
 }
 
-void DeepFm::check_batch(int64_t batch) const {
-  if (batch < 2 && !hidden_.empty())
-    fail(ExitCode::kBadInput,
-         "data.batch: 1: BatchNorm needs two values a channel (data.batch >= "
-         "2)");
+std::string DeepFm::batch_obstacle(int64_t batch) const {
+  if (batch >= 2 || hidden_.empty()) return "";
+  return "BatchNorm needs two values a channel";
 }
 
 Slot DeepFm::in_compute(Walk& walk, const Slot& x) const {

@@ -39,6 +39,7 @@ class DeepFm final : public Network {
   std::vector<std::span<const int32_t>> lookups(
       const Batch& batch) const override;
   bool marks_tables() const override { return true; }
+  std::string batch_obstacle(int64_t batch) const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
 
  protected:
@@ -53,7 +54,6 @@ class DeepFm final : public Network {
   void loss(Walk& walk, const Batch& batch, const LossArgs& args) override;
   Batch largest(int64_t N) const override;
   void check(const Batch& batch) const override;
-  void check_batch(int64_t batch) const override;
 
  private:
   struct Hidden {

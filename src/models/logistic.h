@@ -21,7 +21,6 @@ class Logistic : public Classifier {
   Slot forward(Walk& walk, const Batch& batch) override;
   void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
   Layout body_layout(const Device&) const override { return Layout::kNhwc; }
-  void check_batch(int64_t) const override {}
 
  private:
   Slot pixels(const Walk& walk) const;

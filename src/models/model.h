@@ -85,8 +85,13 @@ class Model {
   // Describes the initial values, once opened; "" if there is only one choice.
   virtual std::string describe_start() const { return ""; }
 
-  // Plans activations for training batches of up to `batch` samples and
-  // evaluation batches of up to `eval_batch`, and allocates them once.
+  // Returns why the network cannot train on batches of that many samples; "" if
+  // it can.
+  virtual std::string batch_obstacle(int64_t /*batch*/) const { return ""; }
+
+  // Plans activations for training batches of up to `batch` samples (0: there
+  // is no training) and evaluation batches of up to `eval_batch`, and allocates
+  // them once.
   virtual void plan(Context& context, int64_t batch, int64_t eval_batch) = 0;
   virtual int64_t activation_bytes() const = 0;  // after plan()
   // The offsets that every backward pass reports, in order (GradientListener);

@@ -38,15 +38,19 @@ void Network::randomise(std::span<float> parameters,
 }
 
 void Network::plan(Context& context, int64_t batch, int64_t eval_batch) {
-  CHECK(batch >= 1 && eval_batch >= 1);
-  check_batch(batch);
+  CHECK(batch >= 0 && eval_batch >= 1);
   arena_ = Arena();
   const Layout layout = body_layout(context.device());
-  const Batch trained = largest(batch);
   const DeviceKind device = context.device().kind();
-  training_ = {compute_, layout, rows_of(trained), {}, {}, device};
-  Walk train(arena_, training_, Pass::kTrain);
-  backward(train, trained, forward(train, trained));
+  training_ = {};
+  if (batch > 0) {
+    const std::string obstacle = batch_obstacle(batch);
+    CHECK_MSG(obstacle.empty(), "a batch of {}: {}", batch, obstacle);
+    const Batch trained = largest(batch);
+    training_ = {compute_, layout, rows_of(trained), {}, {}, device};
+    Walk train(arena_, training_, Pass::kTrain);
+    backward(train, trained, forward(train, trained));
+  }
   // Statistics are recomputed over training batches, so both sizes must fit.
   const Batch seen = largest(std::max(batch, eval_batch));
   forward_only_ = {compute_, layout, rows_of(seen), {}, {}, device};

@@ -98,8 +98,6 @@ class Network : public Model {
   virtual void check(const Batch& batch) const = 0;
   // Returns the layout of image activations on this device.
   virtual Layout body_layout(const Device&) const { return Layout::kRowMajor; }
-  // Rejects (Error(kBadInput)) batch sizes that the network cannot train on.
-  virtual void check_batch(int64_t) const {}
 
   DType compute() const { return compute_; }
 

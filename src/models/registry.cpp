@@ -1,5 +1,7 @@
 #include "models/registry.h"
 
+#include <cmath>
+
 #include "base/text.h"
 #include "models/bert.h"
 #include "models/deepfm.h"
@@ -26,7 +28,9 @@ const Spec& spec_for(const ModelRequest& wanted, const char* kinds) {
 DeepFmShape deepfm_shape(const ModelOptions& options) {
   DeepFmShape shape;
   shape.embedding = options.embedding;
-  shape.mlp.assign(options.mlp.begin(), options.mlp.end());
+  shape.mlp.clear();
+  for (const double width : options.mlp)
+    shape.mlp.push_back(whole_number("mlp", width));
   shape.dropout = static_cast<float>(options.mlp_dropout);
   shape.has_normal_first_order =
       options.first_order_init == FirstOrderInit::kNormal;
@@ -101,6 +105,7 @@ const std::vector<ModelInfo>& model_table() {
        .options = {"layers", "hidden", "heads", "intermediate", "positions",
                    "hidden_dropout", "attention_dropout", "weights",
                    "recompute"},
+       .has_norms = true,
        .has_tables = true,
        .make = &make_bert,
        .names = &bert_names},
@@ -116,6 +121,13 @@ const std::vector<ModelInfo>& model_table() {
        .names = &deepfm_names},
   };
   return table;
+}
+
+int64_t whole_number(const char* key, double value) {
+  if (!(value >= 1 && value <= 65536) || value != std::floor(value))
+    fail(ExitCode::kBadInput,
+         "model.{}: {}: expected whole numbers from 1 to 65536", key, value);
+  return static_cast<int64_t>(value);
 }
 
 const ModelInfo& model_info(const std::string& family) {

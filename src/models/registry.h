@@ -62,8 +62,9 @@ struct ModelInfo {
   std::string description;                // one line for `list models`
   std::vector<std::string> options = {};  // the [model] keys it uses
   bool has_batchnorm = false;
-  bool has_tables = false;  // has embedding tables
-  bool can_bf16 = true;     // accepts run.precision = bf16
+  bool has_norms = has_batchnorm;  // BatchNorm or LayerNorm
+  bool has_tables = false;         // has embedding tables
+  bool can_bf16 = true;            // accepts run.precision = bf16
   // As make_model, without initial values; `options` are of this family.
   std::unique_ptr<Network> (*make)(const ModelRequest& wanted) = nullptr;
   // The names of its tensors in files of weights.
@@ -71,6 +72,9 @@ struct ModelInfo {
 };
 const std::vector<ModelInfo>& model_table();
 std::vector<Key> model_keys();  // of [model]
+// Returns an item of the list model.`key`; Error(kBadInput) unless it is a
+// whole number from 1 to 65536.
+int64_t whole_number(const char* key, double value);
 // Returns the row of a family; Error(kBadInput) if there is none.
 const ModelInfo& model_info(const std::string& family);
 

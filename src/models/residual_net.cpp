@@ -125,12 +125,12 @@ Layout ResidualNet::body_layout(const Device& device) const {
   return is_blocked ? Layout::kNchw16c : Layout::kNhwc;
 }
 
-void ResidualNet::check_batch(int64_t batch) const {
-  if (batch * body_out_.H * body_out_.W < 2)
-    fail(ExitCode::kBadInput,
-         "data.batch: 1: images of {} x {} are a single pixel in the last "
-         "stage, where BatchNorm needs two values a channel (data.batch >= 2)",
-         spec_.H, spec_.W);
+std::string ResidualNet::batch_obstacle(int64_t batch) const {
+  if (batch * body_out_.H * body_out_.W >= 2) return "";
+  return fmt::format(
+      "images of {} x {} are a single pixel in the last stage, where BatchNorm "
+      "needs two values a channel",
+      spec_.H, spec_.W);
 }
 
 // Returns the images (N, C, H, W), or a newly taken copy, normalised and

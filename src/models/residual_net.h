@@ -59,6 +59,7 @@ class ResidualNet : public Classifier {
               DType compute,
               const ResidualNetShape& shape);
   double forward_macs() const override;
+  std::string batch_obstacle(int64_t batch) const override;
   void plan(Context& context, int64_t batch, int64_t eval_batch) override;
 
  protected:
@@ -68,7 +69,6 @@ class ResidualNet : public Classifier {
   Slot forward(Walk& walk, const Batch& batch) override;
   void backward(Walk& walk, const Batch& batch, const Slot& dlogits) override;
   Layout body_layout(const Device& device) const override;
-  void check_batch(int64_t batch) const override;
 
  private:
   void add_stages(Registrar& registrar,

@@ -1,7 +1,6 @@
 #include "models/resnet.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace syncopate {
 namespace {
@@ -135,13 +134,6 @@ Stages published_stages(const ModelOptions& options) {
                       options.variant == ResNetVariant::kT2t ? 32 : 16);
 }
 
-int64_t whole(const std::string& key, double value) {
-  if (!(value >= 1 && value <= 65536) || value != std::floor(value))
-    fail(ExitCode::kBadInput, "{}: {}: expected whole numbers from 1 to 65536",
-         key, value);
-  return static_cast<int64_t>(value);
-}
-
 // Returns the stages as published or as given in the options.
 Stages stages_of(const ModelOptions& options) {
   const bool are_given = !options.stages.empty();
@@ -151,7 +143,7 @@ Stages stages_of(const ModelOptions& options) {
                           ? Kind::kBottleneck
                           : Kind::kBasic;
     for (const double blocks : options.stages)
-      stages.push_back({whole("model.stages", blocks), {.kind = kind}});
+      stages.push_back({whole_number("stages", blocks), {.kind = kind}});
   } else {
     stages = published_stages(options);
   }
@@ -161,8 +153,9 @@ Stages stages_of(const ModelOptions& options) {
          "model.widths: {} of them, expected one for each of {} stages",
          options.widths.size(), stages.size());
   for (size_t s = 0; s < stages.size(); ++s)
-    stages[s].shape = stage_block(
-        stages[s].shape.kind, whole("model.widths", options.widths[s]), s == 0);
+    stages[s].shape =
+        stage_block(stages[s].shape.kind,
+                    whole_number("widths", options.widths[s]), s == 0);
   return stages;
 }
 

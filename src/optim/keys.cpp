@@ -41,8 +41,8 @@ Keys adam_keys() {
       {.name = "optimizer.eps",
        .place = &OptimizerOptions::eps,
        .doc = "Added to the root of the mean square, after bias correction.",
-       .low = 0,
-       .is_low_open = true,
+       // As a float it must not be 0.
+       .low = 1e-30,
        .used_when = of_adam},
       {.name = "optimizer.embedding",
        .place = &OptimizerOptions::embedding,
@@ -88,6 +88,7 @@ Keys optimizer_keys() {
   const std::vector<UsedWhen> with_scale = {
       {"optimizer.lr_scale", {"linear", "sqrt"}}};
   const std::vector<UsedWhen> of_sgd = {{"optimizer.kind", {"sgd"}}};
+  const UsedWhen when_decaying = {"optimizer.weight_decay", {}};
   Keys keys = {
       {.name = "optimizer.kind",
        .place = &OptimizerOptions::kind,
@@ -117,10 +118,12 @@ Keys optimizer_keys() {
       {.name = "optimizer.decay_batchnorm",
        .place = &OptimizerOptions::decay_batchnorm,
        .doc = "Whether weight decay also applies to gamma and beta of "
-              "BatchNorm and LayerNorm."},
+              "BatchNorm and LayerNorm.",
+       .used_when = {{"model.family", {}, "norms"}, when_decaying}},
       {.name = "optimizer.decay_bias",
        .place = &OptimizerOptions::decay_bias,
-       .doc = "Whether weight decay also applies to biases."},
+       .doc = "Whether weight decay also applies to biases.",
+       .used_when = {when_decaying}},
       {.name = "optimizer.clip_norm",
        .place = &OptimizerOptions::clip_norm,
        .doc = "Largest global norm of the gradient; 0: no clipping.",

@@ -1,6 +1,7 @@
 #include "optim/moving_average.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/combine.h"
 
@@ -43,10 +44,18 @@ void MovingAverage::update(int64_t steps_done,
   if (updates_++ == 0 ||
       static_cast<double>(std::max<int64_t>(last, 0)) < warmup_steps_)
     return copy(parameters, buffers);
-  const auto old = static_cast<float>(decay_);
-  const auto young = static_cast<float>(1 - decay_);
-  combine(context_, parameters_, {{old, parameters_}, {young, parameters}});
-  combine(context_, buffers_, {{old, buffers_}, {young, buffers}});
+  // Rounded to floats, decay and 1 - decay do not add up to 1, and the average
+  // of a constant would drift. So this adds a share of the difference to what
+  // has the larger weight.
+  const auto share = static_cast<float>(std::min(decay_, 1 - decay_));
+  const auto update_one = [&](std::span<float> average,
+                              std::span<const float> values) {
+    std::span<const float> most = average, least = values;
+    if (decay_ < 0.5) std::swap(most, least);
+    combine(context_, average, {{share, least}, {-share, most}, {1, most}});
+  };
+  update_one(parameters_, parameters);
+  update_one(buffers_, buffers);
 }
 
 }  // namespace syncopate

@@ -13,6 +13,20 @@
 #include "tensor/visit_numbers.h"
 
 namespace syncopate {
+namespace {
+
+// The virtual seconds in which all parameters are updated on servers. Where
+// each worker's machine has one of them, the time that its own worker takes (0
+// here) stands for this.
+double server_update_s(const SchemeParts& parts, int num_shards) {
+  const bool has_own_time =
+      num_shards < parts.endpoint.size() || parts.endpoint.has_servers_apart();
+  return parts.update_time != nullptr && has_own_time
+             ? parts.update_time->seconds
+             : 0;
+}
+
+}  // namespace
 
 Asp::Asp(const SchemeParts& parts, int64_t bound)
     : SchemeBase(
@@ -24,12 +38,17 @@ Asp::Asp(const SchemeParts& parts, int64_t bound)
                           : Owner::kShared}),
       exchange_(parts, bound),
       stale_(parts.endpoint.size()),
+      server_update_s_(server_update_s(parts, exchange_.num_shards())),
       is_bounded_(bound >= 0),
       order_(parts, exchange_.num_shards(), bound) {
-  if (rank() < exchange_.num_shards())
+  if (rank() < exchange_.num_shards()) {
+    const Slice slice = exchange_.slice(rank());
+    const double share = static_cast<double>(slice.elems) /
+                         static_cast<double>(replica().parameters.size());
     shard_ = std::make_unique<ParameterShard>(
-        parts, exchange_.slice(rank()), exchange_.statistics_slice(rank()),
-        bound);
+        parts, slice, exchange_.statistics_slice(rank()), bound,
+        server_update_s_ * share);
+  }
   order_.attach(tickets(), shard_.get());
 }
 
@@ -162,6 +181,7 @@ void Asp::gradient_ready(const Bucket& bucket, const StepPlan& plan) {
 void Asp::update(const StepPlan& plan) {
   if (const float* factor = clip(1))
     scale_by(context(), replica().gradients, factor);
+  if (server_update_s_ > 0) parts_.update_time->is_spent = true;
   exchange_.push_from(0, plan);
   ++num_pushes_;
 }

@@ -71,6 +71,7 @@ class Asp : public SchemeBase {
   // the next step still waits for it.
   double pulled_at_ = 0;
   Staleness stale_;
+  double server_update_s_;  // virtual, of all parameters; 0: workers spend it
   bool is_bounded_;
   OrderKeeper order_;
 };

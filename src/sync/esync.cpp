@@ -18,7 +18,9 @@
 // model, with the workers' own parameters beside it; after the run's last step
 // the round ends. Workers reach a boundary at different times: from the first
 // arrival on, the state server decides nothing, and a worker that asks then
-// asks again in the next segment. No worker knows who is waiting for the
+// asks again in the next segment. In virtual time, a query and its answer take
+// as long as other messages of their size if the worker waits for them; the
+// rest of the protocol takes none. No worker knows who is waiting for the
 // average and who is at the boundary, so they count both: if all are waiting,
 // they average, and those at the boundary count until all are there.
 #include <cstring>
@@ -80,7 +82,7 @@ class Esync final : public SchemeBase {
 
  private:
   void serve(Endpoint& endpoint);  // rank 0
-  void tell(int kind);
+  void tell(int kind, Traffic traffic = Traffic::kControl);
   void ask();          // the answer will be in answer_
   void take_answer();  // if it has arrived
   void wait_for_answer();
@@ -106,6 +108,7 @@ class Esync final : public SchemeBase {
   static double epsilon_steps(const SchemeParts& parts);
 
   bool waits_for_answer_;
+  Traffic queries_;
   StateServer server_;  // of no workers, except on rank 0
   Task service_;
   DeviceVector<float> anchor_;          // w_t
@@ -132,6 +135,7 @@ Esync::Esync(const SchemeParts& parts)
                  {.parameters = Owner::kShared,
                   .buffers = owner_of(parts.sync.esync.batchnorm)}),
       waits_for_answer_(parts.sync.esync.query == Query::kBlocking),
+      queries_(waits_for_answer_ ? Traffic::kProbe : Traffic::kControl),
       server_(parts.endpoint.rank() == 0 ? parts.endpoint.size() : 0,
               parts.sync.esync.epsilon_s,
               epsilon_steps(parts)),
@@ -166,22 +170,28 @@ void Esync::serve(Endpoint& endpoint) {
               ? kReady
               : kAnotherStep;
     endpoint.wait(endpoint.isend({&answer, sizeof answer}, message.from,
-                                 kAnswer, Traffic::kControl));
+                                 kAnswer, queries_));
   }
 }
 
-void Esync::tell(int kind) {
+void Esync::tell(int kind, Traffic traffic) {
   const ServerRequest request{kind, round_, local_steps_, step_s_};
   endpoint().wait(endpoint().isend({&request, sizeof request},
                                    endpoint().server_rank(0), kToServer,
-                                   Traffic::kControl));
+                                   traffic));
 }
 
 void Esync::ask() {
   question_ = endpoint().irecv({&answer_, sizeof answer_},
                                endpoint().server_rank(0), kAnswer);
-  tell(kQuery);
-  if (waits_for_answer_) exposed("state server", [&] { wait_for_answer(); });
+  tell(kQuery, queries_);
+  if (!waits_for_answer_) return;
+  const Time begin = endpoint().now();
+  exposed("state server", [&] {
+    wait_for_answer();
+    // In virtual time the query is then sent from here again.
+    if (answer_ == kAskAgain) endpoint().set_clock(begin);
+  });
 }
 
 void Esync::take_answer() {
@@ -222,9 +232,11 @@ void Esync::start_round() {
 bool Esync::resume() {
   if (!std::exchange(is_first_of_segment_, false)) return false;
   if (!has_begun_round_) start_round();
-  if (answer_ == kAskAgain) ask();
+  const bool asks_again = answer_ == kAskAgain;
+  if (asks_again) ask();
   if (waits_for_answer_) waits_ = answer_ == kReady;
-  return average_if_all_wait();
+  const bool has_averaged = average_if_all_wait();
+  return has_averaged || (asks_again && answer_ != kAskAgain);
 }
 
 // A phase may begin between boundaries.
@@ -320,8 +332,12 @@ void Esync::quiesce() {
   } while (all.at_boundary < size());
   is_open_ = all.with_steps > 0 ? 1 : 0;
   SchemeBase::quiesce();
-  if (service_) endpoint().join(service_);
+  if (!service_) return;
+  const Time here = endpoint().now();
+  endpoint().join(service_);
   service_ = nullptr;
+  // A query of which it heard later is asked again.
+  endpoint().set_clock(here);
 }
 
 void Esync::leave(double rate) {

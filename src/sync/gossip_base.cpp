@@ -75,6 +75,8 @@ CompressedGossip::CompressedGossip(const SchemeParts& parts)
 
 void CompressedGossip::send(std::span<const float> x) {
   ++round_;
+  UpdateTime* const time = parts_.update_time;
+  if (time != nullptr && !time->is_spent) time->spend();
   compressor_->encode(context(), as_words(message_.span()), x,
                       {.seed = parts_.seed,
                        .worker = static_cast<uint64_t>(rank()),

@@ -15,7 +15,8 @@ namespace syncopate {
 ParameterShard::ParameterShard(const SchemeParts& parts,
                                const Slice& parameters,
                                const Slice& statistics,
-                               int64_t bound)
+                               int64_t bound,
+                               double apply_s)
     : index_(parts.endpoint.rank()),
       offset_(parameters.offset),
       elems_(parameters.elems),
@@ -23,6 +24,7 @@ ParameterShard::ParameterShard(const SchemeParts& parts,
       wire_(parts.sync.wire),
       compensation_(parts.sync.asp.compensation),
       has_requests_(parts.sync.asp.pull == Pulling::kBeforeStep),
+      apply_s_(apply_s),
       lambda_(static_cast<float>(parts.sync.asp.lambda)),
       statistics_kept_(
           parts.sync.asp.batchnorm == ServerStatistics::kShared
@@ -148,7 +150,7 @@ void ParameterShard::take(Endpoint& endpoint, Message message) {
 void ParameterShard::apply_and_answer(Endpoint& endpoint) {
   if (bound_ >= 0) answer_pulls(endpoint);
   for (int rank = next_push(); rank >= 0; rank = next_push()) {
-    apply(rank);
+    apply(endpoint, rank);
     consider_pull(endpoint, rank);
   }
 }
@@ -188,8 +190,9 @@ void ParameterShard::answer_pulls(Endpoint& endpoint) {
   for (const int rank : ranks) answer(endpoint, rank);
 }
 
-void ParameterShard::apply(int rank) {
+void ParameterShard::apply(Endpoint& endpoint, int rank) {
   Lane& lane = lanes_[rank];
+  if (apply_s_ > 0) endpoint.advance(apply_s_);
   std::span<float> g = gradient_;
   if (wire_ == Wire::kBf16)
     unpack_bf16(g.data(), reinterpret_cast<uint16_t*>(lane.travels.data()),

@@ -75,11 +75,12 @@ constexpr bool has_pull_header(int shard, int64_t bound) {
 class ParameterShard {
  public:
   // Shard parts.endpoint.rank(): slices of the model's parameters and, if
-  // shared, of its statistics.
+  // shared, of its statistics. `apply_s`: virtual seconds to apply a push.
   ParameterShard(const SchemeParts& parts,
                  const Slice& parameters,
                  const Slice& statistics,
-                 int64_t bound);
+                 int64_t bound,
+                 double apply_s);
 
   // Between boundaries only.
   int64_t offset() const { return offset_; }
@@ -143,7 +144,7 @@ class ParameterShard {
   void answer_pulls(Endpoint& endpoint);
   // The worker whose push is to be applied next; -1: none is.
   int next_push() const;
-  void apply(int rank);
+  void apply(Endpoint& endpoint, int rank);
   void add_statistics(const Kept& kept);
   void make_room(Payload& payload, int64_t bytes);
   void answer(Endpoint& endpoint, int rank);
@@ -158,6 +159,7 @@ class ParameterShard {
   Wire wire_;
   Compensation compensation_;
   bool has_requests_;  // for pulls, apart from pushes
+  double apply_s_;
   float lambda_;
   float statistics_kept_;  // 1, or d
   // Not shared: a service runs concurrently with its worker.

@@ -79,10 +79,7 @@ class HostReducer final : public Reducer {
       : parts_(parts),
         group_(parts.endpoint.world_group()),
         algorithm_(parts.sync.collective),
-        at_once_(algorithm_ == CollectiveAlgorithm::kNative &&
-                         !parts.endpoint.has_virtual_time()
-                     ? 1
-                     : kAtOnce) {}
+        at_once_(algorithm_ == CollectiveAlgorithm::kNative ? 1 : kAtOnce) {}
 
   void over(const Group& group) override {
     CHECK(in_flight_.empty() && !arrival_);

@@ -116,6 +116,15 @@ struct Phase {
 };
 
 // The parts from which a scheme is built, all belonging to its worker.
+// In virtual time: the computations that follow a step's backward pass. They
+// take their time after Scheme::update(), unless the scheme has let them take
+// it earlier, before a message that waits for them, or on parameter servers.
+struct UpdateTime {
+  double seconds = 0;           // compute.update_s
+  std::function<void()> spend;  // at this worker's speed
+  bool is_spent = false;        // in this step
+};
+
 struct SchemeParts {
   Endpoint& endpoint;
   Context& context;
@@ -139,6 +148,7 @@ struct SchemeParts {
   // memory.
   SharedSums* shared_sums = nullptr;
   SharedStop* shared_stop = nullptr;   // of workers of one process; else null
+  UpdateTime* update_time = nullptr;   // in virtual time; else null
   std::string directory = {};          // of the run: asp.record writes there
   std::span<const Phase> phases = {};  // sync_switch; outlives the scheme
 

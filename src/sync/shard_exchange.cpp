@@ -36,8 +36,7 @@ ShardExchange::ShardExchange(const SchemeParts& parts, int64_t bound)
                                         parts.endpoint.size(),
                                         parts.replica.parameters.size())),
       has_requests_(parts.sync.asp.pull == Pulling::kBeforeStep),
-      has_tasks_(!parts.endpoint.has_virtual_time() ||
-                 parts.endpoint.trace() != nullptr),
+      has_tasks_(!parts.endpoint.has_virtual_time()),
       gradients_(parts.context.device(),
                  parts.replica.gradients,
                  messages_of(parts)),
@@ -121,10 +120,13 @@ void ShardExchange::request_pull() {
 void ShardExchange::start(Wave& wave) {
   Endpoint& endpoint = parts_.endpoint;
   wave.ready->record(parts_.context.stream());
-  if (!has_tasks_) return submit(endpoint, wave);
   const char* name = !wave.pulls   ? "push"
                      : wave.pushes ? "push and pull"
                                    : "pull";
+  if (!has_tasks_) {
+    wave.slice = endpoint.slice(name);
+    return submit(endpoint_of(wave), wave);
+  }
   wave.task = endpoint.start(name, [this, &wave](Endpoint& own) {
     submit(own, wave);
     complete(own, wave);
@@ -260,7 +262,8 @@ SyncTimes ShardExchange::finish() {
     if (wave.task)
       endpoint.join(std::exchange(wave.task, nullptr));
     else
-      complete(endpoint, wave);
+      complete(endpoint_of(wave), wave);
+    wave.slice.reset();
     busy_.push_back(std::exchange(wave.busy, {}));
     has_gradients_at = std::max(has_gradients_at, busy_.back().first);
   }

@@ -71,12 +71,16 @@ class ShardExchange {
     bool pushes = true, pulls = true;
     int first = 0, last = 0;  // shards; excluding `last`
     std::unique_ptr<Event> ready;
-    std::pair<Time, Time> busy;  // from when its gradients were there
-    Task task;
+    std::pair<Time, Time> busy;       // from when its gradients were there
+    Task task;                        // under MPI
+    std::unique_ptr<Endpoint> slice;  // in virtual time, with a trace
   };
   void await_wave();
   Wave& add_wave(int first, int last);
   void start(Wave& wave);
+  Endpoint& endpoint_of(const Wave& wave) {
+    return wave.slice ? *wave.slice : parts_.endpoint;
+  }
   void submit(Endpoint& endpoint, Wave& wave);
   void post_receives(Endpoint& endpoint, int shard);
   void send(Endpoint& endpoint, Wave& wave, int shard);
@@ -99,8 +103,7 @@ class ShardExchange {
   int num_shards_;
   bool has_requests_;  // for pulls, apart from pushes
   // Whether each wave has a task. In virtual time the worker can push, and
-  // wait for the pulls, itself: that takes as long, and less to simulate. A
-  // trace shows tasks.
+  // wait for the pulls, itself: that takes as long, and less to simulate.
   bool has_tasks_;
   Mirror gradients_, parameters_;
   std::optional<Mirror> statistics_;  // if they are shared

@@ -31,11 +31,6 @@ void use_plans(Engine& engine) {
   engine.context->choose_plans_by(engine.plans.get());
 }
 
-// Whether a command uses the model of a checkpoint and trains nothing.
-bool uses_trained_model(const Engine& engine) {
-  return engine.saved && engine.saved->input.take == SavedInput::Take::kNetwork;
-}
-
 std::unique_ptr<Device> make_device(const Options& options, int local_rank) {
   const int gpus = cuda_device_count();
   if (options.run.device == DeviceChoice::kCuda ||
@@ -82,7 +77,7 @@ void plan_scheme(Engine& engine) {
   const Options& options = engine.options;
   if (scheme_info(options.sync.scheme).is_composite)
     engine.phases = phase_options(engine.input, engine.options, engine.saved);
-  if (uses_trained_model(engine)) return;  // nothing is trained
+  if (engine.uses_trained_model()) return;  // nothing is trained
   const auto refuse = [&](const std::string& obstacle) {
     if (!obstacle.empty()) engine.input.refuse(obstacle);
   };
@@ -129,6 +124,15 @@ void start_team(int threads) {
 }
 
 }  // namespace
+
+bool Engine::uses_trained_model() const {
+  return saved && saved->input.take == SavedInput::Take::kNetwork;
+}
+
+int64_t Engine::training_batch() const {
+  const bool recomputes = options.eval.batchnorm != EvalStatistics::kRunning;
+  return uses_trained_model() && !recomputes ? 0 : options.data.batch;
+}
 
 double Engine::scaled_lr(const Options& of, int rank) const {
   int neighbours = workers;  // phases may have topologies of their own
@@ -226,6 +230,21 @@ void refuse_unknown_metrics(const Engine& engine) {
   const BestFigure best(engine);
 }
 
+// BatchNorm may need more samples than a worker's batch has.
+void refuse_small_batch(const Engine& engine) {
+  if (engine.training_batch() == 0) return;
+  const std::vector<double>& batches = engine.options.data.batch_by_worker;
+  int64_t least = engine.options.data.batch;
+  if (!batches.empty() && !engine.uses_trained_model())
+    least = static_cast<int64_t>(*std::ranges::min_element(batches));
+  const std::string obstacle = engine.model->batch_obstacle(least);
+  if (!obstacle.empty())
+    engine.input.refuse(
+        fmt::format("{}: {}: {}; expected at least 2",
+                    batches.empty() ? "data.batch" : "data.batch_by_worker",
+                    least, obstacle));
+}
+
 // Beside a GPU one thread gives it work, and the others are free.
 int feed_threads_of(const Session& session, const Engine& engine) {
   const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
@@ -299,7 +318,7 @@ void order_samples(Engine& engine) {
   if (training.samples > 0) {
     engine.split = split_validation(options.data, training, seed);
     const std::vector<int64_t>& train = engine.split.train;
-    if (!uses_trained_model(engine))
+    if (!engine.uses_trained_model())
       engine.sampler = std::make_unique<Sampler>(options.data, training, train,
                                                  engine.workers, seed);
     else if (recomputes && std::ssize(train) < options.data.batch)
@@ -350,7 +369,7 @@ std::unique_ptr<Engine> build(Session& session,
   count_workers(session, *engine);
   open_device(session, *engine, use);
 
-  if (uses_trained_model(*engine)) expect_trained_model(*engine);
+  if (engine->uses_trained_model()) expect_trained_model(*engine);
   engine->problem = problem ? problem : make_problem(options, engine->threads);
   if (saved && saved->goes_on() && !saved->data.empty() &&
       saved->data != engine->problem->digest()) {
@@ -371,6 +390,7 @@ std::unique_ptr<Engine> build(Session& session,
       options.run.precision == Precision::kBf16 ? DType::kBf16 : DType::kF32);
   plan_scheme(*engine);
   refuse_unknown_metrics(*engine);
+  refuse_small_batch(*engine);
   if (use == EngineUse::kTrain) {
     plan_memory(session, *engine);
     start_team(engine->threads);

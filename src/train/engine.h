@@ -45,6 +45,11 @@ struct Engine : Setup {
   // are given in steps depend on it.
   std::vector<int64_t> steps_begun;
 
+  // Whether a command uses the model of a checkpoint and trains nothing.
+  bool uses_trained_model() const;
+  // The largest batch whose gradients or statistics are computed; 0: there is
+  // none, only evaluations.
+  int64_t training_batch() const;
   // The rate of a worker's first step after warm-up: optimizer.lr, scaled by
   // optimizer.lr_scale according to the mean batch and its neighbours.
   double scaled_lr(const Options& of, int rank) const;

@@ -21,7 +21,7 @@ int64_t sample_bytes(const SampleSpec& spec) {
 
 // The memory that the run will need, in bytes.
 struct MemoryPlan {
-  int64_t batch, eval_batch;
+  int64_t batch, eval_batch;  // batch 0: only evaluations
   int64_t activations = 0, replicas = 0, batches = 0;
   bool is_there = true;  // the activations could be allocated
   int64_t total() const { return activations + replicas + batches; }
@@ -64,13 +64,9 @@ class Planner {
 
   // Returns the smallest batch that the network takes: BatchNorm of single
   // values needs two.
-  int64_t least_batch() {
-    try {
-      plan(1, 1);
-      return 1;
-    } catch (const Error&) {
-      return 2;
-    }
+  int64_t least_batch() const {
+    if (engine_.training_batch() == 0) return 0;
+    return engine_.model->batch_obstacle(1).empty() ? 1 : 2;
   }
 
   // Bytes beyond the plan without which runs were observed to fail: under a
@@ -84,7 +80,6 @@ class Planner {
   // Returns batches that fit into `left` with a reserve for unplanned memory.
   // eval_batch is kept if possible.
   std::optional<MemoryPlan> fitting(const MemoryLeft& left) {
-    const Options& options = engine_.options;
     const int64_t room = left.bytes - unplanned_bytes(left);
     const auto fits = [&](int64_t batch, int64_t eval_batch) {
       const int64_t total = plan(batch, eval_batch).total();
@@ -92,12 +87,13 @@ class Planner {
       return total + total / 4 <= room;
     };
     const int64_t least = least_batch();
-    const int64_t eval_batch = largest(
-        1, options.eval.batch, [&](int64_t size) { return fits(least, size); });
+    const int64_t eval_batch =
+        largest(1, engine_.options.eval.batch,
+                [&](int64_t size) { return fits(least, size); });
     if (eval_batch == 0) return std::nullopt;
-    const int64_t batch = largest(least, options.data.batch, [&](int64_t size) {
-      return fits(size, eval_batch);
-    });
+    const int64_t batch =
+        largest(least, engine_.training_batch(),
+                [&](int64_t size) { return fits(size, eval_batch); });
     return plan(batch, eval_batch);
   }
 
@@ -106,6 +102,7 @@ class Planner {
   int64_t replicas() const {
     const int64_t parameters = 4 * engine_.model->parameters().num_elems();
     const int64_t buffers = 4 * engine_.model->buffers().num_elems();
+    if (engine_.uses_trained_model()) return parameters + buffers;
     int64_t bytes = workers_ * engine_.replica_bytes();
     if (engine_.workers > 1) bytes += workers_ * parameters;  // what is sent
     return bytes + parameters + buffers;  // an evaluation has its own model
@@ -129,6 +126,8 @@ class Planner {
 std::string advice(const Engine& engine,
                    const std::optional<MemoryPlan>& plan) {
   if (!plan) return "the smallest batch may not fit either";
+  if (plan->batch == 0)
+    return fmt::format("eval.batch = {} fits", plan->eval_batch);
   std::string text = fmt::format("data.batch = {}", plan->batch);
   if (plan->eval_batch != engine.options.eval.batch)
     text += fmt::format(" with eval.batch = {}", plan->eval_batch);
@@ -173,26 +172,23 @@ void plan_memory(const Session& session, Engine& engine) {
   const bool is_cuda = engine.device->kind() == DeviceKind::kCuda;
   const MemoryLeft left = is_cuda ? gpu_memory_left(session, *engine.device)
                                   : host_memory_left(session.local_size());
-  // The smallest batch may be too small for BatchNorm.
-  const std::vector<double>& batches = engine.options.data.batch_by_worker;
-  if (!batches.empty())
-    engine.model->plan(*engine.context,
-                       static_cast<int64_t>(*std::ranges::min_element(batches)),
-                       1);
   Planner planner(session, engine);
   const MemoryPlan wanted =
-      planner.plan(engine.options.data.batch, engine.options.eval.batch);
+      planner.plan(engine.training_batch(), engine.options.eval.batch);
   const int64_t unplanned = planner.least_unplanned_bytes(left);
   if (wanted.is_there && wanted.total() + unplanned <= left.bytes) return;
   std::string needed = text_of(wanted);
   if (unplanned > 0)
     needed +=
         fmt::format(" and {} for libraries and stacks", bytes_text(unplanned));
-  engine.memory_shortage = fmt::format(
-      "data.batch: {} with eval.batch = {}: out of memory: {} needed, {} left "
-      "by {}; {}",
-      wanted.batch, wanted.eval_batch, needed, bytes_text(left.bytes),
-      left.limit, advice(engine, planner.fitting(left)));
+  const std::string batches =
+      wanted.batch == 0 ? fmt::format("eval.batch: {}", wanted.eval_batch)
+                        : fmt::format("data.batch: {} with eval.batch = {}",
+                                      wanted.batch, wanted.eval_batch);
+  engine.memory_shortage =
+      fmt::format("{}: out of memory: {} needed, {} left by {}; {}", batches,
+                  needed, bytes_text(left.bytes), left.limit,
+                  advice(engine, planner.fitting(left)));
   if (!wanted.is_there) fail(ExitCode::kBadInput, "{}", engine.memory_shortage);
   planner.plan(wanted.batch, wanted.eval_batch);  // smaller ones were tried
 }

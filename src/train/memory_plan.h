@@ -14,8 +14,9 @@ namespace syncopate {
 // ranks have not compared their GPUs yet.
 int ranks_a_gpu(const Session& session);
 
-// Plans the engine's network for its batches and sets memory_shortage. Throws
-// Error(kBadInput) if the activations cannot be allocated.
+// Plans the engine's network for its batches, or only for evaluations if it
+// trains nothing, and sets memory_shortage. Throws Error(kBadInput) if the
+// activations cannot be allocated.
 void plan_memory(const Session& session, Engine& engine);
 
 // For memory that ran out later because of unplanned allocations: returns what

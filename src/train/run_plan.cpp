@@ -48,6 +48,19 @@ struct Lengths {
           "per epoch",
           key, format_length(length), horizon, steps_per_epoch));
   }
+  // The cycle begins after the warm-up. Lengths may come from another number of
+  // workers, for which only run.steps was rounded.
+  void refuse_longer_cycle(const ScheduleOptions& schedule,
+                           double horizon) const {
+    const double warmup = schedule.warmup.steps(steps_per_epoch);
+    const double cycle = schedule.cycle.steps(steps_per_epoch);
+    if (cycle > 0 && warmup + cycle > horizon + 0.5)
+      input.refuse(fmt::format(
+          "schedule.cycle: is {}, which with schedule.warmup = {} is longer "
+          "than the schedule's {:g} steps, with {:g} steps per epoch",
+          format_length(schedule.cycle), format_length(schedule.warmup),
+          horizon, steps_per_epoch));
+  }
   // A length that was requested is at least one step, since 0 means never.
   int64_t period(const char* key, const Length& length) const {
     return length.value > 0 ? std::max<int64_t>(1, whole_steps(key, length))
@@ -92,9 +105,12 @@ RunPlan make_run_plan(const ParsedInput& input,
     lengths.refuse_unordered("schedule.milestones",
                              options.schedule.milestones);
     // Without a horizon, a short run of a long recipe is valid.
-    if (input.resolved.contains("schedule.horizon") && run.virtual_limit_s == 0)
+    if (run.virtual_limit_s == 0 &&
+        input.resolved.contains("schedule.horizon")) {
       lengths.refuse_longer("schedule.warmup", options.schedule.warmup,
                             plan.horizon);
+      lengths.refuse_longer_cycle(options.schedule, plan.horizon);
+    }
   }
   plan.log_every = lengths.period("run.log_every", run.log_every);
   plan.eval_every = lengths.period("eval.every", options.eval.every);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory_left.h"
 #include "base/rng.h"
+#include "topology/topology.h"
 #include "train/worker_step.h"
 
 namespace syncopate {
@@ -164,31 +165,133 @@ double thin(Model& model) {
   return static_cast<double>(model.parameters().num_elems()) / whole;
 }
 
+// How many workers' messages a worker reads per step, on average, if that may
+// grow with their number; otherwise 1.
+double messages_read(const Engine& engine, int workers) {
+  const SyncOptions& sync = engine.options.sync;
+  const SchemeInfo& info = scheme_info(sync.scheme);
+  if (engine.sends_rows() || (info.sends_to_all && !info.is_free_running))
+    return workers - 1;
+  if (!info.uses_topology) return 1;
+  const Topology topology = make_topology(sync.topology, workers);
+  double messages = 0;
+  for (int rank = 0; rank < workers; ++rank)
+    messages += static_cast<double>(topology.neighbours(rank).size());
+  return messages / workers;
+}
+
+// The input's options for a measurement with so many workers, which may be too
+// few for its servers. What a step computes does not depend on their number.
+SyncOptions options_of(const SyncOptions& sync, int workers) {
+  SyncOptions own = sync;
+  own.asp.servers = std::min<int64_t>(own.asp.servers, workers);
+  return own;
+}
+
+// Numbers of workers to measure; 0: they do not fit into memory.
+struct Sizes {
+  int few = 0;
+  // Other than `few` only if a worker's messages grow in number.
+  int more = 0;
+};
+
+class SizeChoice {
+ public:
+  SizeChoice(const Session& session, const Engine& engine)
+      : engine_(engine),
+        elems_(engine.model->parameters().num_elems()),
+        left_bytes_(engine.device->kind() == DeviceKind::kCpu
+                        ? host_memory_left(session.local_size()).bytes
+                        : engine.device->free_bytes()) {}
+
+  Sizes choose() const {
+    const int few = few_workers();
+    if (few == 0) return {};
+    const double read = messages_read(engine_, few);
+    if (messages_read(engine_, engine_.workers) <= read) return {few, few};
+    const int most = std::min(engine_.workers, std::max(kMany, 2 * few));
+    for (int more = most; more > few; --more)
+      if (can_have(more) && messages_read(engine_, more) > read && fits(more) &&
+          (more <= 2 * few || is_short(more)))
+        return {few, more};
+    return {};
+  }
+
+ private:
+  static constexpr int kFew = 4, kMany = 32;
+
+  // Four workers or, where a set-up needs more (a torus 9 workers, groups of 8
+  // as many), the least number that it can have. Two or three where memory
+  // suffices for no more.
+  int few_workers() const {
+    const int first = std::min(engine_.workers, kFew);
+    for (int workers = first; workers <= engine_.workers; ++workers) {
+      if (!can_have(workers)) continue;
+      if (fits(workers)) return workers;
+      break;
+    }
+    for (int workers = first - 1; workers >= 2; --workers)
+      if (can_have(workers) && fits(workers)) return workers;
+    return 0;
+  }
+
+  bool can_have(int workers) const {
+    const SyncOptions sync = options_of(engine_.options.sync, workers);
+    return scheme_obstacle({sync, engine_.options.optimizer,
+                            engine_.model->parameters(), workers,
+                            engine_.plan.total_steps,
+                            engine_.plan.steps_per_epoch})
+        .empty();
+  }
+
+  bool fits(int workers) const {
+    // A scheme may keep about as much again as a replica, and, of every worker
+    // whose messages it reads, a message and a copy of the model.
+    const double bytes = 3.0 * static_cast<double>(engine_.replica_bytes()) +
+                         2.0 * 4.0 * messages_read(engine_, workers) *
+                             static_cast<double>(elems_);
+    return workers * bytes <= static_cast<double>(left_bytes_) / 2;
+  }
+
+  bool is_short(int workers) const {
+    // Of the steps of all workers: workers x messages x parameters.
+    constexpr double kMostRead = 64.0 * kMostElems;
+    return workers * messages_read(engine_, workers) *
+               static_cast<double>(elems_) <=
+           kMostRead;
+  }
+
+  const Engine& engine_;
+  const int64_t elems_, left_bytes_;
+};
+
 }  // namespace
 
-std::optional<double> measure_update(const Session& session,
-                                     Engine& engine,
-                                     double most_s) {
+std::optional<UpdateCost> measure_update(const Session& session,
+                                         Engine& engine,
+                                         double most_s) {
   const double share = thin(*engine.model);
-  // Compressed gossip keeps about as much again as a replica.
-  const int64_t worker_bytes = 3 * engine.replica_bytes();
-  const int64_t left_bytes = engine.device->kind() == DeviceKind::kCpu
-                                 ? host_memory_left(session.local_size()).bytes
-                                 : engine.device->free_bytes();
-  int workers = std::min(engine.workers, 4);
-  if (workers > 2 && workers * worker_bytes > left_bytes / 2) workers = 2;
-  // A torus of 9 workers, or groups of 3, cannot be had of 4.
-  const std::string obstacle =
-      scheme_obstacle({engine.options.sync, engine.options.optimizer,
-                       engine.model->parameters(), workers,
-                       engine.plan.total_steps, engine.plan.steps_per_epoch});
-  if (!obstacle.empty()) workers = engine.workers;
-  if (workers * worker_bytes > left_bytes / 2) return std::nullopt;
   engine.has_passes = false;
-  UpdateBench bench(engine, share, most_s);
-  const auto world = make_inproc_world(workers, NetworkCost{});
-  world->run([&](Endpoint& endpoint) { bench.run(endpoint); });
-  return bench.seconds() / share;
+  const Sizes sizes = SizeChoice(session, engine).choose();
+  if (sizes.few == 0) return std::nullopt;
+  const SyncOptions sync = engine.options.sync;
+  const auto measure = [&](int workers) {
+    engine.options.sync = options_of(sync, workers);
+    UpdateBench bench(engine, share, most_s);
+    const auto world = make_inproc_world(workers, NetworkCost{});
+    world->run([&](Endpoint& endpoint) { bench.run(endpoint); });
+    return bench.seconds() / share;
+  };
+  const double more_s = measure(sizes.more);
+  if (sizes.more == sizes.few || sizes.more == engine.workers)
+    return UpdateCost{.seconds = more_s};
+  const double few_s = measure(sizes.few);
+  const double few = messages_read(engine, sizes.few);
+  const double more = messages_read(engine, sizes.more);
+  const double rate_s = std::max(0.0, (more_s - few_s) / (more - few));
+  const double beyond = messages_read(engine, engine.workers) - more;
+  return UpdateCost{.seconds = more_s + rate_s * beyond,
+                    .is_extrapolated = true};
 }
 
 }  // namespace syncopate

@@ -89,6 +89,7 @@ WorkerStep::WorkerStep(Engine& engine,
   for (const Options& options : engine.phases)
     phases_.push_back({options.sync, options.optimizer,
                        engine.schedule_of(options, endpoint.rank())});
+  update_time_ = {engine.options.compute.update_s, [this] { replay_update(); }};
   const bool shares_gpu =
       is_virtual_ && engine.device->kind() == DeviceKind::kCuda;
   scheme_ =
@@ -107,6 +108,7 @@ WorkerStep::WorkerStep(Engine& engine,
                    .collectives = collectives,
                    .shared_sums = shares_gpu ? &engine.shared_sums : nullptr,
                    .shared_stop = is_virtual_ ? &engine.shared_stop : nullptr,
+                   .update_time = is_virtual_ ? &update_time_ : nullptr,
                    .directory = directory,
                    .phases = phases_});
   const EvalOptions& eval = engine.options.eval;
@@ -181,8 +183,10 @@ StepCost WorkerStep::take(const StepPlan& plan) {
   }
 
   enter(Stage::kCollective, plan.step);
+  cost_.update_s = 0;
+  update_time_.is_spent = false;
   scheme_->update(plan);
-  if (is_virtual_) replay_update(plan.step);
+  if (is_virtual_ && !update_time_.is_spent) replay_update();
   scheme_->end_step(plan);
   average_due_ = scheme_->steps_done();
   average_schedule_steps_ = plan.worker_steps / endpoint_.size() + 1;
@@ -334,9 +338,10 @@ double WorkerStep::replay(int64_t step) {
   return step_s;
 }
 
-void WorkerStep::replay_update(int64_t step) {
+void WorkerStep::replay_update() {
   const Time begin = endpoint_.now();
-  cost_.update_s = stragglers_.update_s(step, begin);
+  update_time_.is_spent = true;
+  cost_.update_s = stragglers_.update_s(plan_.step, begin);
   if (cost_.update_s == 0) return;
   endpoint_.advance(cost_.update_s);
   if (trace_ != nullptr) trace_->compute("optimizer", begin, endpoint_.now());

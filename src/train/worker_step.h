@@ -164,7 +164,7 @@ class WorkerStep {
   void send_buckets(int64_t from);
   void send(const Bucket& bucket);
   double replay(int64_t step);
-  void replay_update(int64_t step);
+  void replay_update();
   StepCost add_up(const SyncTimes& in_next, double begin_s);
 
   const ParameterEntry& struck() const;
@@ -197,6 +197,7 @@ class WorkerStep {
   int64_t batches_seen_ = 0;              // the sampler's position
 
   Stragglers stragglers_;
+  UpdateTime update_time_;
   Faults faults_;
   GradientGuard guard_;
   const bool is_virtual_, skips_nonfinite_;

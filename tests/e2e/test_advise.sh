@@ -131,6 +131,37 @@ grep -q 'measured on this machine' out || fail "measured: $(cat out)"
 holds "measured" "$(plain dgc | awk '{ print $3 }') < 0.95"
 [[ $(sed -n 's/^advice *//p' out) == *scheme=bsp* ]] || fail "measured: $(cat out)"
 
+# A measured row is what simulate finds with the keys and update_s that are printed:
+# those of the advice, and the column of the others.
+measured=(--run.workers=8 --compute.step_s=0.005 --network.mbit_s=100 --network.latency_us=20)
+expect_code 0 "$SYNCOPATE" advise small.ini "${measured[@]}"
+cp out table
+advice=$(sed -n 's/^advice *//p' table)
+printed=$(sed -n 's/^ *To simulate it, add --compute.update_s=//p' table)
+holds "the advice's update_s" "$printed > 0"
+holds "the advice's update_s" \
+  "(1000 * $printed / $(row "$advice" | awk '{ print $5 }') - 1) ^ 2 < 0.002 ^ 2"
+reproduces() { # reproduces UPDATE_S WITHIN KEYS...: the row of KEYS in table
+  local took said
+  cp table out
+  said=$(grep -F -- "${*:3} (" out | awk '{ print $1 }')
+  expect_code 0 "$SYNCOPATE" simulate small.ini "${measured[@]}" --run.epochs=0 \
+    --run.steps=96 --compute.update_s="$1" "${@:3}"
+  took=$(awk '$1 == "throughput" { print 1000 * 8 * 4 / $2 }' out)
+  holds "${*:3} with update_s = $1" "($took / $said - 1) ^ 2 < $2 ^ 2"
+}
+read -ra keys <<<"$advice"
+reproduces "$printed" 0.01 "${keys[@]}"
+for words in 0.01:--sync.scheme=power_sgd 0.01:--sync.scheme=d_psgd 0.02:--sync.scheme=esync \
+  "0.01:--sync.scheme=choco --compress.kind=top_k"; do
+  cp table out
+  update_s=$(grep -F -- "${words#*:} (" out | awk '{ print $5 / 1000 }')
+  read -ra keys <<<"${words#*:}"
+  reproduces "$update_s" "${words%%:*}" "${keys[@]}"
+done
+advise "update_s is given" --network.mbit_s=100
+! grep -q 'To simulate it' out || fail "update_s is given: $(cat out)"
+
 # Messages of bf16, whatever collective is the fastest.
 cluster[0]=--run.workers=5
 advise "bf16" --network.mbit_s=80
@@ -181,7 +212,7 @@ advise "very unequal" "${unequal[@]}"
 [[ $advice == *esync* ]] || fail "very unequal: $advice"
 
 # The memory of a worker, however many there are.
-memory() { row "--sync.scheme=bsp" | awk '{ print $6, $7 }'; }
+memory() { row "--sync.scheme=bsp" | awk '{ print $8, $9 }'; }
 cluster[0]=--run.workers=2
 advise "memory" --network.mbit_s=100
 two=$(memory)
@@ -314,6 +345,9 @@ for ranks in 2 3; do
   for what in "cluster .* $ranks workers, measured" steps links advice; do
     grep -q "^$what" out || fail "$ranks ranks: no '$what' in $(cat out)"
   done
+  advised=$(sed -n 's/^ *To simulate it, add --compute.update_s=//p' out)
+  [[ $advised && $advised == "$(sed -n 's/^update_s = //p' out)" ]] ||
+    fail "$ranks ranks: [compute] is not that of the advised scheme: $(cat out)"
 done
 echo "a launcher with one rank measures nothing: the input describes the cluster"
 # shellcheck disable=SC2086
@@ -360,6 +394,25 @@ for scheme in local_sgd ds_sync ef_sign_sgd choco; do
   [[ $(row "--sync.scheme=$scheme") ]] || fail "bf16, $scheme: $(cat out)"
 done
 
+echo "a default that keeps a scheme from running has another value"
+advise "adam" --network.mbit_s=20 --optimizer.kind=adam --steps=4
+[[ $(row "--sync.scheme=dgc --dgc.mask_momentum=no") ]] || fail "adam, dgc: $(cat out)"
+! grep -q '^left out .*=dgc' out || fail "adam, dgc: $(grep left out)"
+
+echo "where dgc cannot run, that it takes no signs is not the point"
+expect_code 0 "$SYNCOPATE" advise small.ini --run.workers=4100 --data.batch=1 \
+  --data.samples=4100 --steps=1 --compute.step_s=0.05 --compute.update_s=0.0001 \
+  --network.mbit_s=1000
+why=$(grep '^left out .*=dgc' out)
+[[ $why == *"too long for this table"* && $why != *"compress.kind: sign"* ]] ||
+  fail "4100 workers, dgc: $(cat out)"
+
+echo "that bsp cannot run is said before others are simulated"
+expect_code 65 timeout 60 "$SYNCOPATE" advise small.ini --run.workers=4096 --data.samples=32768 \
+  --compute.step_s=0.05 --compute.update_s=0.0001 --network.group=8 --network.mbit_s=1000 \
+  --network.group_mbit_s=10000
+grep -q 'too long for this table' err || fail "bsp cannot run: $(cat err)"
+
 echo "what comes first under a scheme does not decide"
 advise "late start" --network.mbit_s=20 --sync.scheme=local_sgd --local_sgd.start=300
 late=$(ratio "--sync.scheme=local_sgd")
@@ -367,5 +420,76 @@ grep -q "^note  *local_sgd: only its steps after local_sgd.start" out ||
   fail "no note: $(cat out)"
 advise "no start" --network.mbit_s=20 --sync.scheme=local_sgd
 holds "local_sgd.start" "$late == $(ratio "--sync.scheme=local_sgd")"
+
+echo "what a worker computes grows with the messages that it reads"
+step_ms() { row "$1" | awk '{ print $1 }'; }
+for workers in 4 24 48; do # all but the last are measured, the last extrapolated
+  expect_code 0 "$SYNCOPATE" advise small.ini --run.workers=$workers \
+    --compute.step_s=1e-6 --network.mbit_s=0 --network.latency_us=0 \
+    --network.message_us=0 --steps=8 --sync.scheme=choco --topology.kind=complete
+  declare "signs_$workers=$(step_ms "--sync.scheme=ef_sign_sgd")"
+  declare "choco_$workers=$(step_ms "--sync.scheme=choco")"
+  extrapolated=$(sed -n 's/^note .* computations of \(.*\) grow with .* extrapolated$/\1/p' out)
+  if ((workers < 48)); then
+    [[ ! $extrapolated ]] || fail "$workers workers, extrapolated: $extrapolated"
+  else
+    for scheme in ef_sign_sgd dgc choco d_psgd; do
+      [[ " $extrapolated," == *" $scheme,"* ]] || fail "48 workers, extrapolated: $extrapolated"
+    done
+    [[ " $extrapolated," != *" bsp,"* ]] || fail "48 workers, extrapolated: $extrapolated"
+  fi
+done
+for scheme in signs choco; do # measured: some 6 and 13 times as long as with 4
+  few=${scheme}_4 more=${scheme}_24 most=${scheme}_48
+  holds "$scheme" "${!more} > 2 * ${!few}"
+  holds "$scheme" "${!most} > 3 * ${!few}"
+done
+
+# What schemes compute is measured with as many workers as fit into memory. Servers
+# more than these, or a graph that gives a worker many neighbours, are no obstacle;
+# where the least number that a scheme can have does not fit, this is said.
+cat >wide.ini <<'INI'
+[run]
+threads = 1
+steps = 100
+[model]
+family = logistic
+[data]
+kind = synthetic_images
+samples = 320
+test_samples = 16
+classes = 100
+height = 64
+width = 64
+batch = 4
+[optimizer]
+lr = 0.01
+[eval]
+every = 0
+[checkpoint]
+every = 0
+INI
+limited() { (ulimit -d 2000000 && exec "$@"); }
+if limited "$SYNCOPATE" list schemes >/dev/null 2>&1; then
+  echo "measurements fit into memory, or are said not to"
+  expect_code 0 limited "$SYNCOPATE" advise wide.ini --run.workers=64 --steps=8 \
+    --compute.step_s=0.01 --network.mbit_s=10000 --sync.scheme=sync_switch \
+    --sync_switch.order=ds_sync,asp,choco --sync_switch.fractions=0.3,0.3,0.4 \
+    --asp.servers=16 --ds_sync.group=64 --compress.kind=sign --topology.kind=complete
+  for scheme in asp ssp dcd_psgd; do
+    holds "$scheme in 2 GB" "$(row "--sync.scheme=$scheme" | awk '{ print $5 + 0 }') > 0"
+  done
+  [[ $(row "--sync.scheme=ds_sync" | awk '{ print $5 }') == unknown ]] ||
+    fail "groups of 64 were measured: $(row "--sync.scheme=ds_sync")"
+  row "--sync.scheme=ds_sync" | grep -q '(its own computations not measured)$' ||
+    fail "not measured: $(row "--sync.scheme=ds_sync")"
+  grep -q '^note .*not measured.* computations of ds_sync;' out ||
+    fail "no note that something was not measured: $(cat out)"
+  sed -n '/^Other schemes/,/^$/p' out | awk '/scheme=/' | tail -n 1 | grep -q ds_sync ||
+    fail "what was not measured is not listed last: $(cat out)"
+  ! grep -q '^advice .*ds_sync' out || fail "advises what was not measured: $(cat out)"
+else
+  echo "does not start in 2 GB of data (built with a sanitizer?): no test of memory"
+fi
 
 finish

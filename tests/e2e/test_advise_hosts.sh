@@ -30,6 +30,7 @@ grep -q '^  .*--sync.collective=hierarchical' out || fail "$(cat out)"
 sed 's/^workers = auto/workers = 4/' small.ini >measured.ini
 sed '1,/^The cluster as it was measured/d' out >>measured.ini
 grep -qx 'group = 2' measured.ini || fail "no hosts: $(cat measured.ini)"
+grep -q '^update_s = ' measured.ini || fail "no update_s: $(cat measured.ini)"
 cp out advice
 expect_code 0 "$SYNCOPATE" simulate measured.ini --sync.collective=hierarchical
 simulated=$(awk '/^time/ { print $2 / 10 }' out)

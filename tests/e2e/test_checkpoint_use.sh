@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # evaluate and predict say where they differ from what the run did, refuse classes
-# of other names, and find out early that a result cannot be written.
+# of other names, find out early that a result cannot be written, and plan nothing
+# for training.
 # shellcheck source=tests/e2e/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 export OMP_NUM_THREADS=1
@@ -67,8 +68,41 @@ expect_code 73 "$SYNCOPATE" predict tiny.ini --checkpoint=runs/averaged --output
 grep -q '^error: none/.p.csv.tmp: create: No such file or directory$' err || fail "$(cat err)"
 [[ -z $(find . -name '*.tmp') ]] || fail "left: $(find . -name '*.tmp')"
 
-# A worker's batch is too small for BatchNorm, whatever the others have.
-expect_code 65 "$SYNCOPATE" train tiny.ini --data.height=4 --data.width=4 --run.name=small \
-  --run.workers=2 --data.batch_by_worker=1,15
-grep -q 'BatchNorm needs two values a channel' err || fail "a batch of 1: $(cat err)"
+# A batch is too small for BatchNorm, whatever other workers have: no command that
+# plans a run accepts it.
+small() { # small KEYS...: the line of every command, in err
+  expect_code 65 "$SYNCOPATE" train tiny.ini --data.height=4 --data.width=4 --run.name=small "$@"
+  cp err train.err
+  for command in validate simulate; do
+    expect_code 65 "$SYNCOPATE" $command tiny.ini --data.height=4 --data.width=4 --run.name=small \
+      "$@"
+    cmp err train.err || fail "$command and train say different things: $(cat err train.err)"
+  done
+}
+small --run.workers=2 --data.batch_by_worker=1,15
+grep -q ': data.batch_by_worker: 1: images of 4 x 4 .* BatchNorm needs two values a channel; expected at least 2$' \
+  err || fail "a batch of 1 of two: $(cat err)"
+small --data.batch=1
+grep -q ': data.batch: 1: images .*; expected at least 2$' err || fail "a batch of 1: $(cat err)"
+
+# A training batch that nothing is trained on may have any size, unless it gives
+# BatchNorm its statistics.
+# shellcheck source=tests/e2e/question_click_inputs.sh
+source "$here/question_click_inputs.sh"
+expect_code 0 "$SYNCOPATE" train deepfm.ini --run.name=clicks
+expect_code 0 "$SYNCOPATE" evaluate deepfm.ini --checkpoint=runs/clicks
+cp out expected
+expect_code 0 "$SYNCOPATE" predict deepfm.ini --checkpoint=runs/clicks --output=expected.csv
+for batch in 1 1000000000; do
+  expect_code 0 "$SYNCOPATE" evaluate deepfm.ini --checkpoint=runs/clicks --data.batch=$batch
+  cmp out expected || fail "data.batch = $batch: $(cat out)"
+  expect_code 0 "$SYNCOPATE" predict deepfm.ini --checkpoint=runs/clicks --data.batch=$batch \
+    --output=$batch.csv
+  cmp $batch.csv expected.csv || fail "data.batch = $batch: other predictions"
+done
+expect_code 65 "$SYNCOPATE" evaluate deepfm.ini --checkpoint=runs/clicks --data.batch=1 \
+  --eval.batchnorm=recomputed
+grep -q ': data.batch: 1: BatchNorm needs two values a channel; expected at least 2$' err ||
+  fail "statistics of single samples: $(cat err)"
+expect_code 0 "$SYNCOPATE" evaluate deepfm.ini --checkpoint=runs/clicks --eval.batchnorm=recomputed
 finish

@@ -85,6 +85,10 @@ completes "comm" syncopate bench co
 completes "completion" syncopate help compl
 completes "--checkpoint= --checkpoint.every= --checkpoint.keep= \
 --checkpoint.resume= --checkpoint.best=" syncopate evaluate a.ini --checkpoint
+options() { grep -F " $1) own=" completion | cut -d'"' -f2; } # options COMMAND
+[[ $(options export) == "--output --replica" ]] || fail "options of export: $(options export)"
+expect_code 0 "$SYNCOPATE" help help
+says "syncopate help [COMMAND]" out
 
 echo "a refused start leaves no folder"
 expect_code 0 "$SYNCOPATE" train tiny.ini --run.name=first --run.workers=2
@@ -304,6 +308,43 @@ expect_code 0 "$SYNCOPATE" train "${rounds[@]}" --run.name=rounds
 says "note      local_sgd communicates every 9 steps, but this run has 8: workers never" out
 expect_code 0 "$SYNCOPATE" train "${rounds[@]}" --run.name=started --local_sgd.start='2 steps'
 ! grep -q '^note .*never' out || fail "$(grep '^note' out)"
+# Beginnings that outlast the run, and keys without effect on this network.
+without=("${rounds[@]:0:3}" --run.steps=8 --eval.every=0)
+notes() { # notes NAME KEYS...: what train prints of them
+  expect_code 0 "$SYNCOPATE" train "${without[@]}" --run.name="$1" "${@:2}"
+  grep '^note\|^unused' out >said || true
+}
+for start in 7 8; do
+  notes start-$start --sync.scheme=local_sgd --local_sgd.steps=2 --local_sgd.start="$start steps"
+  [[ $start == 7 ]] || says "local_sgd.start is not before the end of this run (8 steps)" said
+  [[ $start == 8 || ! -s said ]] || fail "local_sgd.start = $start: $(cat said)"
+done
+for warmup in 7 8; do
+  notes warmup-$warmup --sync.scheme=dgc --dgc.warmup_ratios=0.5,0.9 --dgc.warmup="$warmup steps"
+  [[ $warmup == 7 ]] || says "dgc: its warm-up of 8 steps is not over before the end" said
+  [[ $warmup == 8 || ! -s said ]] || fail "dgc.warmup = $warmup: $(cat said)"
+done
+notes mask --sync.scheme=dgc --dgc.mask_momentum=no --optimizer.momentum=0
+says "unused    dgc.mask_momentum: optimizer.momentum is 0" said
+notes rank --sync.scheme=power_sgd --power_sgd.rank=100
+says "note      power_sgd.rank = 100 makes no tensor of this network smaller" said
+notes rank-2 --sync.scheme=power_sgd --power_sgd.rank=2
+[[ ! -s said ]] || fail "power_sgd.rank = 2: $(cat said)"
+cat >clicks.ini <<'INI'
+[model]
+family = deepfm
+embedding = 2
+mlp = none
+[data]
+kind = synthetic_criteo
+samples = 512
+test_samples = 64
+batch = 8
+field_rows = 5
+INI
+expect_code 0 "$SYNCOPATE" train clicks.ini --run.steps=2 --run.name=statistics \
+  --eval.every=0 --eval.batchnorm=recomputed
+says "unused    eval.batchnorm: this network has no BatchNorm" out
 expect_code 0 "$SYNCOPATE" validate "${rounds[@]}"
 says "per worker and step, in rounds of 9 steps" out
 expect_code 65 "$SYNCOPATE" train runs/rounds
@@ -356,7 +397,8 @@ wait $pid || code=$?
 
 echo "sbatch from another folder"
 for job in train multi_gpu hetjob sweep; do
-  expect_code 66 env -u SYNCOPATE_ROOT bash "$root/jobs/$job.sbatch" tiny.ini
+  cp "$root/jobs/$job.sbatch" copy.sbatch # as Slurm does, which is not here
+  expect_code 66 env -u SYNCOPATE_ROOT bash copy.sbatch tiny.ini
   says "run sbatch there, or use jobs/submit.sh" err
 done
 echo "how fast a slow run is, long before its first row"

@@ -47,6 +47,30 @@ for kind in constant inverse_time "multistep --schedule.milestones=5"; do
   grep -q '^note  *the run ends within schedule.warmup, of 100 steps$' out || fail "$kind: $(cat out)"
 done
 
+# A cycle begins after the warm-up.
+sed '/^lr = /d' base.ini >cycle.ini # one_cycle has rates of its own
+cat >>cycle.ini <<'INI'
+[schedule]
+kind = one_cycle
+low_lr = 0.01
+high_lr = 0.1
+INI
+cycle() { # cycle CODE KEYS...: under train and under validate
+  local command
+  for command in train validate; do
+    expect_code "$1" "$SYNCOPATE" $command cycle.ini --run.workers=2 --run.name=cycle "${@:2}"
+  done
+}
+cycle 65 --schedule.cycle='10 epochs'
+refused "schedule.cycle: is 10 epochs, which with schedule.warmup = 0 is longer than the schedule's 12 steps, with 8 steps per epoch"
+cycle 65 --schedule.warmup=4 --schedule.cycle=9
+refused "schedule.cycle: is 9 steps, which with schedule.warmup = 4 steps is longer than the schedule's 12 steps"
+cycle 0 --schedule.warmup=4 --schedule.cycle='1 epoch'
+# Four workers go on for 5.25 steps instead of three for 7, rounded to 5.
+whole=(--run.name=whole --run.steps=7 --schedule.cycle=7)
+expect_code 0 "$SYNCOPATE" train cycle.ini "${whole[@]}" --run.workers=3 --run.stop_at=4
+expect_code 0 "$SYNCOPATE" train cycle.ini "${whole[@]}" --run.workers=4
+
 # With four times the workers, milestones at steps 6 and 7 are 1.5 and 1.75.
 train 0 resized 2 --run.stop_at=4 --schedule.kind=multistep --schedule.milestones=6,7
 train 0 resized 8

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # jobs/quickstart.sh with a CMake that builds nothing: the line in which a
-# failed build says what is wrong, and where the runs go.
+# failed build says what is wrong, and where the runs go; in an installed tree.
 set -uo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -12,6 +12,7 @@ mkdir -p checkout/build/cpu bin
 cp -r "$source_dir/jobs" checkout
 ln -s "$source_dir/postprocess" checkout
 mkdir checkout/inputs
+touch checkout/CMakePresets.json
 sed 's/^kind = idx/kind = synthetic_images/; /^path = /d' \
   "$source_dir/inputs/quickstart.ini" >checkout/inputs/quickstart.ini
 ln -s "$SYNCOPATE" checkout/build/cpu/syncopate
@@ -94,15 +95,30 @@ went() {
   [[ -s $1/quickstart.png ]] || fail "no picture in $1"
 }
 unset SYNCOPATE_RUNS
-expect_code 0 quickstart "${keys[@]}"
+cd checkout || exit
+expect_code 0 env PATH="$scratch/bin:$PATH" jobs/quickstart.sh "${keys[@]}"
+cd .. || exit
 went checkout/runs/quickstart
-export SYNCOPATE_RUNS=$scratch/elsewhere
+export SYNCOPATE_RUNS=elsewhere # relative paths are those of the current folder
 for folder in quickstart quickstart-2; do
   expect_code 0 quickstart "${keys[@]}"
   went "elsewhere/$folder"
 done
 [[ ! -e checkout/runs/quickstart-2 ]] || fail "runs went to both folders"
+echo no weights >mine.safetensors
+expect_code 65 quickstart "${keys[@]}" --model.weights=mine.safetensors
+grep -q "mine.safetensors" err || fail "another mine.safetensors: $(cat err)"
 # The input alone follows the variable, too.
 expect_code 0 "$SYNCOPATE" train checkout/inputs/quickstart.ini "${keys[@]}"
 [[ -s elsewhere/quickstart-bsp/results.h5 ]] || fail "ran in: $(ls . runs)"
+
+# An installed tree has nothing to build.
+mkdir -p prefix/bin prefix/share
+cp -r checkout prefix/share/syncopate
+rm -r prefix/share/syncopate/{CMakePresets.json,build,runs}
+ln -s "$SYNCOPATE" prefix/bin/syncopate
+export SYNCOPATE_RUNS=$scratch/installed
+expect_code 0 prefix/share/syncopate/jobs/quickstart.sh "${keys[@]}"
+went installed/quickstart
+[[ ! -e prefix/share/syncopate/build ]] || fail "an installed tree is built"
 finish

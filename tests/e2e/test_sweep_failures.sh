@@ -156,4 +156,39 @@ END
 expect_code 65 sweep abandoned.sweep --jobs=2
 shows '^error: .*: no loss at the end of /eval' "$scratch/err"
 [[ -s saved ]] || fail "the second run was left behind"
+
+# The end of the Slurm job in which a sweep runs ends the sweep, too; a limit of
+# the runs' own ends each of them.
+for directory in ended limited; do
+  sed -e "s/= compared/= $directory/; /^\(some\|gone\) = /d" \
+    final.sweep >"$directory.sweep"
+done
+cat >cases.sh <<'END'
+END
+in_job() { # in_job SECONDS COMMAND...: with what Slurm tells a job of one task
+  SLURM_JOB_ID=77 SLURM_NTASKS=1 SLURM_PROCID=0 SLURM_JOB_NODELIST=$(hostname) \
+    SLURM_JOB_END_TIME=$(($(date +%s) + $1)) "${@:2}"
+}
+expect_code 75 in_job 33 sweep ended.sweep --jobs=1 --run.steps=100000
+shows '^\[1/6\] final bsp-seed1: stopped' "$scratch/out"
+shows '^stopped: run again to resume$' "$scratch/out"
+[[ ! -e ended/final/local-seed1 ]] || fail "another run was started: $(cat "$scratch/out")"
+expect_code 1 sweep limited.sweep --jobs=2 --run.steps=100000 \
+  --run.time_limit_s=2
+[[ -e limited/final/local-seed3 ]] || fail "the sweep ended: $(cat "$scratch/out")"
+
+# Only one sweep at a time is at work in a directory.
+cat >cases.sh <<'END'
+touch under_way
+until [[ -e refused ]]; do sleep 0.05; done
+END
+rm -f under_way refused
+sed -e 's/= compared/= shared/; /^\(some\|gone\|local\) = /d; s/= 1 2 3/= 1/' final.sweep >shared.sweep
+sweep shared.sweep --jobs=1 >first 2>&1 &
+until [[ -e under_way ]]; do sleep 0.05; done
+expect_code 73 sweep shared.sweep --jobs=1
+shows '^error: shared: another jobs/sweep.sh is at work there$' "$scratch/err"
+expect_code 0 sweep shared.sweep --dry-run
+touch refused
+wait %1 || fail "the first sweep: $(cat first)"
 finish

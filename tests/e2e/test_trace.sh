@@ -102,10 +102,26 @@ for scheme in bsp asp choco; do
   expect_code 0 "$SYNCOPATE" train small.ini --run.name=without "${keys[@]}"
   [[ ! -e runs/without/trace.json ]] || fail "a trace without output.trace"
   same_states without "$scheme" || fail "output.trace changes $scheme"
-  python "$here/compare_runs.py" runs/without "runs/$scheme" ||
+  python "$here/compare_runs.py" --virtual runs/without "runs/$scheme" ||
     fail "output.trace changes results of $scheme"
   rm -r runs/again runs/without
 done
+# Equal moments, at which the order of what happens could depend on it.
+sed -e '/^\(update_s\|law\|spread\|speed\|mbit_s\) /d; s/^step_s = .*/step_s = 1/' small.ini >equal.ini
+moments() { # moments NAME KEYS...: with a trace or without
+  for trace in on off; do
+    expect_code 0 "$SYNCOPATE" train equal.ini --run.name="equal-$trace" --output.trace=$trace \
+      "${@:2}"
+  done
+  same_states equal-on equal-off || fail "output.trace changes $1"
+  python "$here/compare_runs.py" --virtual runs/equal-on runs/equal-off ||
+    fail "output.trace changes the times of $1"
+  rm -r runs/equal-*
+}
+moments "pulls before steps" --sync.scheme=asp --asp.pull=before_step --network.mbit_s=20
+moments "two servers" --sync.scheme=ssp --asp.servers=2 --run.workers=7 --network.mbit_s=20 \
+  --network.message_us=5
+moments "half a step" --sync.scheme=ssp --asp.pull=before_step --network.mbit_s=2
 
 # --- windows -------------------------------------------------------------------
 train window --output.trace_steps=3:4

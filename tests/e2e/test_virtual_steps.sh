@@ -39,6 +39,27 @@ done
 simulate narrow-native "${islands[@]}" --network.uplink_mbit_s=10 \
   --sync.collective=native
 
+# What gossip computes comes before its message, and what servers compute before
+# their answer.
+slow=(--network.mbit_s=0.2 --sync.scheme=choco --topology.kind=complete)
+simulate gossip "${slow[@]}" --compute.step_s=0.001
+simulate gossip-update "${slow[@]}" --compute.step_s=0.001 --compute.update_s=0.5
+served=(--run.workers=8 --sync.scheme=asp --network.mbit_s=0 --compute.update_s=0.5)
+for servers in 1 2 8; do
+  simulate served-$servers "${served[@]}" --asp.servers=$servers
+done
+simulate served-apart "${served[@]}" --asp.servers=8 --network.servers=apart
+
+# A query to ESync's state server, which is with worker 0, takes a round trip.
+simulate query --run.workers=2 --run.steps=100 --sync.scheme=esync --network.mbit_s=0 \
+  --compute.speed=1,8 --compute.step_s=0.08 --network.latency_us=10000
+
+# Native sums are formed one after the other, of however many buckets.
+for mb in 1 0.2 0.1; do
+  simulate native-$mb --run.workers=5 --sync.collective=native --sync.bucket_mb=$mb \
+    --compute.step_s=1e-9 --network.latency_us=1000
+done
+
 # Two sums, of which the second begins within the episode.
 late=(--run.steps=2 --sync.bucket_mb=1 --stragglers.episodes=1:link:x4:from=2s)
 for collective in ring native; do
@@ -98,6 +119,30 @@ expect("compute episode", of("episode")[1], 60)
 workers, _ = of("episode")
 expect("update_s", workers["update_s"].mean(), 20)
 expect("compute_s", workers["compute_s"].mean(), 40)
+
+# A message takes much longer than a step: without an update, 10 of them.
+gossip, updated = (of(name)[1] for name in ("gossip", "gossip-update"))
+assert gossip > 10, gossip
+expect("gossip with an update", updated - gossip, 10 * 0.5, 0.15)
+# One server needs 8 * 0.5 s for a push of each worker; two, half of it for each
+# half of the model. The others overlap with the steps of 1 s. A worker's own time
+# stands for that of its machine's server.
+expect("one server", of("served-1")[1], 10 * 4 + 1, 0.1)
+expect("two servers", of("served-2")[1], 10 * 2 + 1, 0.1)
+expect("a server each", of("served-8")[1], 15)
+assert 10.5 < of("served-apart")[1] < 20, of("served-apart")[1]
+
+# Every round takes 0.08 s of the slow worker. The fast one's steps take 0.01 s, a
+# query and its answer 0.02 s: the fourth would begin at 0.09 s.
+steps = of("query")[0]["steps"]
+expect("local steps in a round", steps[1] / steps[0], 3, 0.05)
+
+# 2 (N - 1) messages of each bucket, of which no other is in flight.
+for mb in ("1", "0.2", "0.1"):
+    workers, seconds = of(f"native-{mb}")
+    buckets = workers["messages_sent"][0] / workers["steps"][0] / 8
+    sums_s = 1.6 * per_step("one", "bytes_sent") / 1.5 / RATE
+    expect(f"native sums of {buckets} buckets", seconds / 10, sums_s + buckets * 8 * 0.001, 0.01)
 
 # A sum moves half the model to the neighbour, twice; within an island that is free.
 pair_s = per_step("wide-ring", "bytes_sent") / RATE

@@ -51,14 +51,15 @@ if ! $MPIEXEC -bind-to none -n 3 "$SYNCOPATE" train "$work/tiny.ini" \
   rc=1
 fi
 
-# Storage that stalls: told once, no alarm before the limit.
+# Storage that stalls while results are written: told once, no alarm before the
+# limit.
 stall() { # stall SECONDS IO_TIMEOUT
   command -v strace >/dev/null || { echo "strace is not installed"; return 0; }
   cat >"$work/rank.sh" <<END
 #!/usr/bin/env bash
 if [[ \${PMI_RANK:-\${OMPI_COMM_WORLD_RANK:-}} == 0 ]]; then
   exec strace -f -qq -o /dev/null -e trace=fsync \
-    -e inject=fsync:delay_enter=$1s:when=1 "\$@"
+    -P "$work/runs/stall-$1/.results.h5.tmp" -e inject=fsync:delay_enter=$1s:when=1 "\$@"
 fi
 exec "\$@"
 END

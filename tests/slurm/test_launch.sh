@@ -101,6 +101,12 @@ expect_end site "$job" COMPLETED 0
 expect_shown site '^0: step '
 [[ -f $work/scratch/site/results.h5 ]] || failed "site: not in SYNCOPATE_RUNS"
 scontrol show job "$job" | grep -q 'Partition=gpu' || failed "site: not in gpu"
+# Plain sbatch in another folder, whose environment does not reach the job.
+job=$(cd / && SBATCH_EXPORT=SLURM_CONF,PATH,SYNCOPATE command sbatch --parsable \
+  --nodes=1 --output="$work/bare.out" "$source_dir/jobs/train.sbatch" \
+  "$work/smoke.ini" --run.directory="$work/runs" --run.name=bare --run.threads=1)
+expect_end bare "$job" COMPLETED 0
+expect_shown bare '2 MPI ranks'
 code=0
 SITE=$work/nowhere.sh "$source_dir/jobs/submit.sh" x 2>"$work/nowhere.out" || code=$?
 ((code == 66)) || failed "a site file that is not there: exit $code, not 66"

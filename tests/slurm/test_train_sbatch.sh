@@ -38,9 +38,10 @@ for file in results.h5 checkpoints/step-00000300; do
 done
 conclude straight "$before" "two nodes with two ranks each"
 
-# Told to stop, as before a time limit, at any moment of each start.
+# Told to stop, as before a time limit, at any moment of each start. With
+# checkpoint.resume = none it refuses the runs of others, not its own.
 before=$failures
-job=$(submit stopped jobs/train.sbatch "${steps[@]}")
+job=$(submit stopped jobs/train.sbatch "${steps[@]}" --checkpoint.resume=none)
 for ((restart = 0; restart < moments; restart++)); do
   wait_for 60 is_training stopped "$restart" || failed "stopped: does not train"
   delay=$(printf '0.%03d' $((RANDOM % 1000)))

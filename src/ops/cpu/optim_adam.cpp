@@ -1,11 +1,11 @@
 // Adam in one pass over parameters, moments and gradient; for tables of which a
 // batch touches few rows, in one pass over the gradient and those rows.
 #include <cmath>
-#include <limits>
 
 #include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
+#include "ops/cpu/subnormal.h"
 
 namespace syncopate::cpu {
 namespace {
@@ -15,13 +15,6 @@ namespace {
   store(lane, value);
   for (float& of : lane) of = std::sqrt(of);
   return load(lane);
-}
-
-// Moments that no longer receive gradients would decay to subnormal numbers and
-// stay there, on which processors are many times slower.
-[[gnu::always_inline]] inline F16 zero_if_subnormal(F16 value) {
-  constexpr float kLeast = std::numeric_limits<float>::min();
-  return (value < kLeast) & (value > -kLeast) ? F16{} : value;
 }
 
 // The first `lanes` of sixteen elements, all of which may be read, and written

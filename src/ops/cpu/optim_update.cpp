@@ -1,6 +1,7 @@
 #include "ops/bodies.h"
 #include "ops/cpu/parallel.h"
 #include "ops/cpu/simd.h"
+#include "ops/cpu/subnormal.h"
 
 namespace syncopate::cpu {
 namespace {
@@ -25,7 +26,8 @@ void for_directions(Context& context,
     const F16 old = lanes.get(x + i);
     F16 step = grad_scale * lanes.get(gradient + i) + decay * old;
     if constexpr (kHasMomentum) {
-      const F16 velocity = momentum * lanes.get(m + i) + step;
+      const F16 velocity =
+          zero_if_subnormal(momentum * lanes.get(m + i) + step);
       lanes.put(m + i, velocity);
       step = kNesterov ? step + momentum * velocity : velocity;
     }

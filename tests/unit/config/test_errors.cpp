@@ -157,6 +157,25 @@ TEST(Errors, OutOfRange) {
       }));
 }
 
+// Beyond these bounds, sizes overflow and floats are 0.
+TEST(Errors, BoundsOfSizesAndFloats) {
+  const std::string clicks =
+      kRun + "[data]\nkind = synthetic_criteo\n[model]\nfamily = deepfm\n";
+  for (const char* width : {"0", "65537", "9e18", "1e300"})
+    EXPECT_EQ(errors_of(clicks + "mlp = 32, " + width + "\n"),
+              (Lines{fmt::format("in.ini:7: model.mlp: expected none or a list "
+                                 "of numbers from 1 to 65536, found \"32, {}\"",
+                                 width)}));
+  EXPECT_EQ(errors_of(clicks + "mlp = 32, 65536\n"), Lines{});
+  const std::string adam = kGood + "[optimizer]\nkind = adam\neps = ";
+  for (const char* eps : {"0", "1e-31", "1e-60", "-1"})
+    EXPECT_EQ(errors_of(adam + eps + "\n"),
+              (Lines{fmt::format("in.ini:7: optimizer.eps: expected a number "
+                                 ">= 1e-30, found \"{}\"",
+                                 eps)}));
+  EXPECT_EQ(errors_of(adam + "1e-30\n"), Lines{});
+}
+
 TEST(Errors, TextForms) {
   EXPECT_EQ(errors_of(kGood + "normalize = 0.5 0.5 / 0.2\n"
                               "[run]\nname = a/{sheme}\n"
@@ -236,6 +255,25 @@ TEST(Errors, KeysThatTheChosenKindsDoNotUse) {
                 "in.ini:12: model.dropout: is used by model.form = pre, not by "
                 "post",
             }));
+}
+
+TEST(Errors, WeightDecayThatNothingHas) {
+  const auto errors = [](const std::string& family, const std::string& keys) {
+    return errors_of(kGood + "[model]\nfamily = " + family + "\n[optimizer]\n" +
+                     keys);
+  };
+  const std::string exempt = "decay_batchnorm = no\ndecay_bias = no\n";
+  EXPECT_EQ(errors("resnet", exempt), Lines{});
+  EXPECT_EQ(errors("logistic", "decay_bias = no\n"), Lines{});
+  EXPECT_EQ(errors("logistic", exempt),
+            (Lines{"in.ini:8: optimizer.decay_batchnorm: is used by "
+                   "model.family = resnet, wrn, bert or deepfm, not by "
+                   "logistic"}));
+  EXPECT_EQ(errors("resnet", exempt + "weight_decay = 0\n"),
+            (Lines{"in.ini:8: optimizer.decay_batchnorm: is used only with "
+                   "optimizer.weight_decay > 0",
+                   "in.ini:9: optimizer.decay_bias: is used only with "
+                   "optimizer.weight_decay > 0"}));
 }
 
 // The schemes of sync_switch's phases count, and no other.

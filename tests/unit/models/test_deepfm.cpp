@@ -224,9 +224,24 @@ TEST(DeepFm, AGpuRefusesMoreLookupsThanItSorts) {
                [&] { model.plan(on.context, (int64_t{1} << 24) / 5 + 1, 4); });
 }
 
-TEST(DeepFm, RefusesABatchOfOne) {
-  expect_error_has(ExitCode::kBadInput, "data.batch: 1",
-                   [] { DeepFmBench(kSpec, shape(), 1); });
+TEST(DeepFm, CannotTrainOnABatchOfOne) {
+  const DeepFm model(kSpec, DType::kF32, shape());
+  EXPECT_EQ(model.batch_obstacle(1), "BatchNorm needs two values a channel");
+  EXPECT_EQ(model.batch_obstacle(2), "");
+  const DeepFm without(kSpec, DType::kF32, {4, {}, 0});
+  EXPECT_EQ(without.batch_obstacle(1), "");
+}
+
+TEST(DeepFm, PlannedForEvaluationsItEvaluatesInLessMemory) {
+  DeepFmBench bench(kSpec, shape(0.5f), kBatch);
+  fill(bench);
+  const std::vector<float> scores = bench.scores(bench.batch());
+  const MetricSums sums = bench.evaluate();
+  const int64_t bytes = bench.model().activation_bytes();
+  bench.model().plan(bench.context(), 0, kBatch);
+  EXPECT_LT(bench.model().activation_bytes(), bytes);
+  EXPECT_EQ(bench.scores(bench.batch()), scores);
+  EXPECT_EQ(bench.evaluate().values, sums.values);
 }
 
 }  // namespace

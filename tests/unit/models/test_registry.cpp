@@ -277,6 +277,13 @@ TEST(Registry, RefusesWhatHasNoNetwork) {
             "model.widths: 2 of them, expected one for each of 3 stages");
   EXPECT_EQ(refusal({.stages = {2, 1.5}, .widths = {16, 32}}),
             "model.stages: 1.5: expected whole numbers from 1 to 65536");
+  const SampleSpec clicks = ClickSpec{{3, 4}};
+  for (const double width : {32.9, 0.5, 65537.0, 9e18, 1e300})
+    EXPECT_EQ(refusal({.family = "deepfm", .mlp = {8, width}}, clicks),
+              fmt::format("model.mlp: {}: expected whole numbers from 1 to "
+                          "65536",
+                          width));
+  EXPECT_EQ(refusal({.family = "deepfm", .mlp = {65536}}, clicks), "accepted");
   EXPECT_EQ(refusal({.version = 3}), "model.version: 3: not one of 1, 2");
   EXPECT_EQ(refusal({.family = "wrn", .depth = 26, .dropout = 0.3}),
             "model.dropout: 0.3: the post-activation wrn has no dropout (form "

@@ -244,8 +244,13 @@ TEST(Refusals, BatchThatBatchNormCannotTrain) {
   Context context(*device, *stream, 1);
   const auto model =
       make_model({.depth = 8}, ImageSpec{1, 4, 4, 10}, DType::kF32);
+  EXPECT_EQ(model->batch_obstacle(1),
+            "images of 4 x 4 are a single pixel in the last stage, where "
+            "BatchNorm needs two values a channel");
+  EXPECT_EQ(model->batch_obstacle(2), "");
   EXPECT_THROW(model->plan(context, 1, 1), Error);
   model->plan(context, 2, 1);
+  model->plan(context, 0, 1);  // evaluations take single images
 }
 
 // ResNet-20 with batch 128 keeps two tensors per convolution (199 MB) and
@@ -258,6 +263,9 @@ TEST(Memory, ResnetPeakIsWhatBackwardReads) {
       make_model({.depth = 20}, ImageSpec{3, 32, 32, 10}, DType::kF32);
   model->plan(context, 128, 128);
   EXPECT_LT(model->activation_bytes(), 205e6);
+  // Evaluations keep nothing: a few tensors of 8.4 MB at a time.
+  model->plan(context, 0, 128);
+  EXPECT_LT(model->activation_bytes(), 45e6);
 }
 
 class HalfPrecision : public testing::TestWithParam<Form> {};

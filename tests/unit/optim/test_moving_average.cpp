@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
 #include <vector>
 
 namespace syncopate {
@@ -80,6 +83,44 @@ TEST(MovingAverage, CountsTheWarmupInStepsOfTheSchedule) {
   const float x[] = {5};
   late.update(1, 9, x, {});
   EXPECT_EQ(std::span<const float>(late.parameters())[0], 5);
+}
+
+// The weights of the old average and of the values add up to 1 in fp32, too.
+TEST(MovingAverage, OfAConstantModelIsTheModel) {
+  const auto device = make_cpu_device();
+  const auto stream = device->make_stream();
+  Context context(*device, *stream, 1);
+  constexpr int64_t kValues = 4096;
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  std::vector<float> constants(kValues);
+  for (float& value : constants) value = normal(random);
+  // Where the distance between numbers changes.
+  constants[0] = 0;
+  constants[1] = -1;
+  constants[2] = std::nextafter(2.0f, 0.0f);
+  for (const double decay : {0.0, 0.3, 0.5, 0.9, 0.9999, 0.999999}) {
+    MovingAverage average(context, kValues, kValues, decay, 1, 0);
+    average.start(constants, constants);
+    for (int update = 1; update <= 20'000; ++update)
+      average.update(update, update, constants, constants);
+    for (const std::span<const float> values :
+         {average.parameters().span(), average.buffers().span()})
+      EXPECT_TRUE(std::ranges::equal(values, constants)) << decay;
+  }
+}
+
+// However large the average was.
+TEST(MovingAverage, WithoutDecayIsTheModel) {
+  const auto device = make_cpu_device();
+  const auto stream = device->make_stream();
+  Context context(*device, *stream, 1);
+  MovingAverage average(context, 1, 0, 0, 1, 0);
+  for (int step = 1; step <= 3; ++step) {
+    const float x[] = {step == 2 ? 1e8f : 1.0f};
+    average.update(step, step, x, {});
+    EXPECT_EQ(average.parameters().span()[0], x[0]);
+  }
 }
 
 // A run that resumes with another number of workers counts other steps, but not

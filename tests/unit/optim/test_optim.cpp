@@ -1,5 +1,6 @@
 // SGD against the recursion written out in double, schedules against their
 // formulas, scaling rules against the published examples.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -60,6 +61,24 @@ TEST_F(Optim, SgdFollowsTheRecursion) {
         // Four fp32 steps of values below 4: some units of 2^-23.
         EXPECT_NEAR(x[i], expected[i], 3e-6) << i;
     }
+  }
+}
+
+// Without gradients, and not down to a subnormal number that rounding keeps.
+TEST_F(Optim, MomentumDecaysToZero) {
+  for (const bool nesterov : {false, true}) {
+    const OptimizerOptions options{.nesterov = nesterov, .weight_decay = 0};
+    const int64_t n = table_.num_elems();
+    const auto optimizer = make_optimizer(context_, options, table_, 0, n);
+    std::vector<float> x(n), g(n);
+    for (int64_t i = 0; i < n; ++i) g[i] = value_at(i, 1);
+    const ApplyParams params{.rate = 0.1, .momentum = 0.9};
+    optimizer->apply(context_, 0, x, g, params);
+    std::ranges::fill(g, 0.0f);
+    for (int step = 0; step < 2000; ++step)
+      optimizer->apply(context_, 0, x, g, params);
+    const std::span<const float> momentum = optimizer->state()[0];
+    for (const float m : momentum) EXPECT_EQ(m, 0);
   }
 }
 

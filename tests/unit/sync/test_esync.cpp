@@ -288,11 +288,12 @@ TEST(Esync, BoundariesChangeNothing) {
       }
 }
 
-// A ring of two workers takes two messages of 0.5 s. Round 0 ends at 5 and its
-// average at 6. In round 1 worker 0 takes 3 steps until 9, the end of the
-// segment's work, while worker 1 takes one until 11. Worker 0 goes on at 9 and
-// takes the two steps for which there is time until 11; the average is complete
-// at 12.
+// A ring of two workers takes two messages of 0.5 s, as do a query of worker 1
+// and its answer. Round 0 ends at 6 and its average at 7. In round 1 worker 0
+// takes 3 steps until 10, the end of the segment's work, while worker 1 takes
+// one until 12. Worker 0 goes on at 10 and takes the two steps for which there
+// is time until 12; worker 1 has its answer at 13, and the average is complete
+// at 14.
 TEST(Esync, ABoundaryWithinARoundIsFree) {
   ToyRun run = esync();
   run.steps = 4;
@@ -301,8 +302,8 @@ TEST(Esync, ABoundaryWithinARoundIsFree) {
   run.step_s = {1, 5};
   const auto result = test::train_toy(2, run, {.latency_s = 0.5});
   EXPECT_EQ(result.steps, (std::vector<int64_t>{6, 2}));
-  EXPECT_DOUBLE_EQ(result.clock[0], 12);
-  EXPECT_DOUBLE_EQ(result.clock[1], 12);
+  EXPECT_DOUBLE_EQ(result.clock[0], 14);
+  EXPECT_DOUBLE_EQ(result.clock[1], 14);
 }
 
 struct Held {
