@@ -56,16 +56,13 @@ build() {
 at=$root/ # how this script writes paths in the tree
 [[ ! $root -ef . ]] || at=''
 started=$SECONDS
+program=${at}build/cpu/syncopate needs=(build data plot)
 if [[ ! -e $root/CMakePresets.json && -x $root/../../bin/syncopate ]]; then
-  program=$(realpath "$root/../../bin/syncopate")
-  install_packages data plot
-  python=$(find_python "$root")
-else
-  program=${at}build/cpu/syncopate
-  install_packages build data plot
-  python=$(find_python "$root")
-  build
+  program=$(realpath "$root/../../bin/syncopate") needs=(data plot)
 fi
+install_packages "${needs[@]}"
+python=$(find_python "$root")
+[[ ${needs[0]} != build ]] || build
 built=$SECONDS
 
 folder=${SYNCOPATE_RUNS:-runs}/quickstart

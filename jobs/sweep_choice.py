@@ -124,8 +124,8 @@ def run_script(name, *arguments):
     if done.returncode == -signal.SIGINT:  # as this process
         raise KeyboardInterrupt
     if done.returncode:
-        raise RunError(done.returncode if done.returncode > 0 else INTERNAL, f"postprocess/{name}: exit code "
-                       f"{done.returncode}")
+        raise RunError(done.returncode if done.returncode > 0 else INTERNAL,
+                       f"postprocess/{name}: exit code {done.returncode}")
 
 
 def notes_on_choice(sweep):

@@ -36,8 +36,9 @@ usage() { sed -n '2,12s/^# \{0,1\}//p' "$0"; }
 prefix='' only='' dry_run=no sources=''
 while (($#)); do
   case $1 in
-    --only) only=,${2:?--only needs a value}, && shift ;;
-    --sources) sources=${2:?--sources needs a value} && shift ;;
+    --only | --sources) (($# > 1)) || { usage; exit 64; } ;;&
+    --only) only=,$2, && shift ;;
+    --sources) sources=$2 && shift ;;
     --dry-run) dry_run=yes ;;
     -h | --help) usage; exit 0 ;;
     -*) usage; exit 64 ;;
