@@ -13,7 +13,6 @@
 #include "base/text.h"
 #include "config/world.h"
 #include "run/run_directory.h"
-#include "sync/power_sgd.h"
 #include "train/device_transport.h"
 #include "train/engine.h"
 #include "train/memory_plan.h"
@@ -50,41 +49,6 @@ void open_run(Session& session, const Engine& engine, RunDirectory& run) {
   session.log().open(run.log());
 }
 
-// Keys of a scheme that have no effect in this run, and have one in others.
-void note_unused_of_scheme(Log& log, const Engine& engine) {
-  const SyncOptions& sync = engine.options.sync;
-  const RunPlan& plan = engine.plan;
-  const auto steps = static_cast<double>(plan.total_steps);
-  if (sync.scheme == "local_sgd" && sync.local_sgd.start.value > 0 &&
-      sync.local_sgd.start.steps(plan.steps_per_epoch) >= steps)
-    log.line(
-        "note      local_sgd.start is not before the end of this run ({}): "
-        "gradients are averaged at every step",
-        counted(plan.total_steps, "step"));
-  if (sync.scheme == "dgc" && !sync.dgc.warmup_ratios.empty()) {
-    const DgcOptions& dgc = sync.dgc;
-    const double warmup = dgc.warmup.value > 0
-                              ? dgc.warmup.steps(plan.steps_per_epoch)
-                              : static_cast<double>(dgc.warmup_ratios.size()) *
-                                    plan.steps_per_epoch;
-    if (warmup >= steps)
-      log.line(
-          "note      dgc: its warm-up of {:.6g} steps is not over before the "
-          "end of this run ({}): compress.ratio is not reached",
-          warmup, counted(plan.total_steps, "step"));
-  }
-  if (sync.scheme == "dgc" && engine.options.optimizer.momentum == 0 &&
-      engine.input.given.contains("dgc.mask_momentum"))
-    log.line("unused    dgc.mask_momentum: optimizer.momentum is 0");
-  if (sync.scheme == "power_sgd" &&
-      PowerSgdLayout(engine.model->parameters(), sync.power_sgd.rank)
-          .matrices.empty())
-    log.line(
-        "note      power_sgd.rank = {} makes no tensor of this network "
-        "smaller: gradients are averaged uncompressed",
-        sync.power_sgd.rank);
-}
-
 // Keys that are set but have no effect in this run, and are valid in others.
 void note_unused(Log& log, const Engine& engine, bool is_inproc) {
   const Options& options = engine.options;
@@ -111,7 +75,15 @@ void note_unused(Log& log, const Engine& engine, bool is_inproc) {
   if (options.eval.batchnorm == EvalStatistics::kRecomputed &&
       engine.model->buffers().num_elems() == 0)
     log.line("unused    eval.batchnorm: this network has no BatchNorm");
-  note_unused_of_scheme(log, engine);
+  if (const auto note = scheme.note) {
+    const std::string text = note(
+        {options.sync, options.optimizer, engine.model->parameters(),
+         engine.workers, engine.plan.total_steps, engine.plan.steps_per_epoch});
+    if (!text.empty()) log.line("note      {}", text);
+  }
+  if (scheme.keyword == "dgc" && options.optimizer.momentum == 0 &&
+      is_given("dgc.mask_momentum"))
+    log.line("unused    dgc.mask_momentum: optimizer.momentum is 0");
   if (is_inproc) return note_unused_links(log, engine);
   for (const char* limit : {"run.step_timeout_s", "run.io_timeout_s"})
     if (!options.run.watchdog && is_given(limit))

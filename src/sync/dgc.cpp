@@ -33,6 +33,13 @@ bool is_sparse(const CompressOptions& options) {
   return options.kind == "top_k" || options.kind == "random_k";
 }
 
+// How many steps each of dgc.warmup_ratios lasts.
+double steps_per_ratio(const DgcOptions& options, double steps_per_epoch) {
+  if (options.warmup.value == 0) return steps_per_epoch;
+  return options.warmup.steps(steps_per_epoch) /
+         static_cast<double>(options.warmup_ratios.size());
+}
+
 class Dgc final : public SchemeBase {
  public:
   explicit Dgc(const SchemeParts& parts)
@@ -89,10 +96,8 @@ class Dgc final : public SchemeBase {
  private:
   Compressor& compressor_at(int64_t step) {
     const int64_t last = std::ssize(compressors_) - 1;
-    double share_steps = parts_.steps_per_epoch;  // per ratio
-    if (options_.warmup.value > 0)
-      share_steps = options_.warmup.steps(parts_.steps_per_epoch) /
-                    static_cast<double>(last);
+    const double share_steps =
+        steps_per_ratio(options_, parts_.steps_per_epoch);
     // A share may end within a step: the next one starts with the next whole
     // step.
     constexpr double kRounding = 1e-9;
@@ -166,6 +171,19 @@ void check_dgc(const SchemeRequest& request) {
   message_bytes(compress, request.parameters);
 }
 
+std::string note_on_warmup(const SchemeRequest& request) {
+  const DgcOptions& dgc = request.sync.dgc;
+  const double warmup = steps_per_ratio(dgc, request.steps_per_epoch) *
+                        static_cast<double>(dgc.warmup_ratios.size());
+  if (dgc.warmup_ratios.empty() ||
+      warmup < static_cast<double>(request.total_steps) - 1e-9)
+    return "";
+  return fmt::format(
+      "dgc: its warm-up of {:.6g} steps is not over before the end of this run "
+      "({} steps): compress.ratio is not reached",
+      warmup, request.total_steps);
+}
+
 Keys dgc_keys() {
   const std::vector<UsedWhen> sparse = {
       {"compress.kind", {"top_k", "random_k"}}};
@@ -215,6 +233,7 @@ SchemeInfo dgc_scheme() {
               "with error feedback",
           .make = &make<Dgc>,
           .check = &check_dgc,
+          .note = &note_on_warmup,
           .keys = &dgc_keys,
           .defaults = {{"compress.kind", "top_k"}},
           .planned_bytes = &dgc_bytes,

@@ -152,6 +152,17 @@ std::optional<double> local_sgd_bytes(const TrafficPlan& plan) {
          static_cast<double>(options.steps);
 }
 
+std::string note_on_start(const SchemeRequest& request) {
+  const Length& start = request.sync.local_sgd.start;
+  const auto steps = static_cast<double>(request.total_steps);
+  if (start.value == 0 || start.steps(request.steps_per_epoch) < steps)
+    return "";
+  return fmt::format(
+      "local_sgd.start is not before the end of this run ({} steps): gradients "
+      "are averaged at every step",
+      request.total_steps);
+}
+
 }  // namespace
 
 SchemeInfo local_sgd_scheme() {
@@ -159,6 +170,7 @@ SchemeInfo local_sgd_scheme() {
           .description = "several local steps, then an average of parameters",
           .make = &make<LocalSgd>,
           .check = &check_local_sgd,
+          .note = &note_on_start,
           .keys = &local_sgd_keys,
           .planned_bytes = &local_sgd_bytes,
           .reduces_ranges = true,

@@ -183,6 +183,15 @@ void check_power_sgd(const SchemeRequest& request) {
     fail(ExitCode::kBadInput, "power_sgd.rank: {}, expected 1 or more", rank);
 }
 
+std::string note_on_rank(const SchemeRequest& request) {
+  const int64_t rank = request.sync.power_sgd.rank;
+  if (!PowerSgdLayout(request.parameters, rank).matrices.empty()) return "";
+  return fmt::format(
+      "power_sgd.rank = {} makes no tensor of this network smaller: gradients "
+      "are averaged uncompressed",
+      rank);
+}
+
 Keys power_sgd_keys() {
   return within(
       &SyncOptions::power_sgd,
@@ -214,6 +223,7 @@ SchemeInfo power_sgd_scheme() {
               "error feedback",
           .make = &make<PowerSgd>,
           .check = &check_power_sgd,
+          .note = &note_on_rank,
           .keys = &power_sgd_keys,
           .planned_bytes = &power_sgd_bytes,
           .uses_wire = true,

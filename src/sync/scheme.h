@@ -274,6 +274,8 @@ struct SchemeInfo {
   std::unique_ptr<Scheme> (*make)(const SchemeParts&);
   // Throws Error(kBadInput), "KEY: WHAT, expected WHAT", if it cannot run.
   void (*check)(const SchemeRequest&) = nullptr;
+  // Returns what has no effect in this run although it can run; "": nothing.
+  std::string (*note)(const SchemeRequest&) = nullptr;
   // Returns the keys of SyncOptions that the scheme reads in addition to
   // [sync], [compress] and [topology]. Schemes may share a key.
   std::vector<Key> (*keys)() = nullptr;
