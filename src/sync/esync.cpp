@@ -18,11 +18,13 @@
 // model, with the workers' own parameters beside it; after the run's last step
 // the round ends. Workers reach a boundary at different times: from the first
 // arrival on, the state server decides nothing, and a worker that asks then
-// asks again in the next segment. In virtual time, a query and its answer take
-// as long as other messages of their size if the worker waits for them; the
-// rest of the protocol takes none. No worker knows who is waiting for the
+// asks again in the next segment. No worker knows who is waiting for the
 // average and who is at the boundary, so they count both: if all are waiting,
 // they average, and those at the boundary count until all are there.
+//
+// In virtual time, the count before an average takes as long as other messages
+// of its size, and so do a query and its answer if the worker waits for them.
+// The rest of the protocol takes none.
 #include <cstring>
 
 #include "base/text.h"
@@ -281,7 +283,7 @@ void Esync::end_step(const StepPlan&) {
 Esync::Count Esync::count(bool is_at_boundary) {
   double counts[] = {waits_ ? 1.0 : 0.0, is_at_boundary ? 1.0 : 0.0,
                      local_steps_ > 0 ? 1.0 : 0.0};
-  agree(endpoint(), world_, counts, Combine::kCount, kCount);
+  agree(endpoint(), world_, counts, Combine::kCount, kCount, Traffic::kProbe);
   return {counts[0], counts[1], counts[2]};
 }
 
@@ -326,10 +328,12 @@ void Esync::quiesce() {
   is_in_segment_ = false;
   wait_for_answer();
   tell(kEnd);
+  const Time arrived = endpoint().now();
   Count all;
   do {
     all = count(true);
   } while (all.at_boundary < size());
+  endpoint().set_clock(arrived);
   is_open_ = all.with_steps > 0 ? 1 : 0;
   SchemeBase::quiesce();
   if (!service_) return;

@@ -50,9 +50,12 @@ for servers in 1 2 8; do
 done
 simulate served-apart "${served[@]}" --asp.servers=8 --network.servers=apart
 
-# A query to ESync's state server, which is with worker 0, takes a round trip.
-simulate query --run.workers=2 --run.steps=100 --sync.scheme=esync --network.mbit_s=0 \
-  --compute.speed=1,8 --compute.step_s=0.08 --network.latency_us=10000
+# A query to ESync's state server, which is with worker 0, takes a round trip, and so
+# does the count before an average.
+esync=(--run.workers=2 --run.steps=100 --sync.scheme=esync --esync.batchnorm=local
+  --sync.bucket_mb=1 --network.mbit_s=0 --compute.step_s=0.08 --network.latency_us=10000)
+simulate query "${esync[@]}" --compute.speed=1,8
+simulate count "${esync[@]}" --compute.speed=8,1
 
 # Native sums are formed one after the other, of however many buckets.
 for mb in 1 0.2 0.1; do
@@ -138,6 +141,11 @@ expect("servers apart", of("served-apart")[1], 10 * 1.0625 + 7 * 0.0625, 1e-4)
 # query and its answer 0.02 s: the fourth would begin at 0.09 s.
 steps = of("query")[0]["steps"]
 expect("local steps in a round", steps[1] / steps[0], 3, 0.05)
+
+# The slow worker takes one step of 0.08 s a round; its query, the count and the ring
+# take two messages of 0.01 s each. After the last step there is only the ring.
+workers, seconds = of("count")
+expect("rounds of ESync", seconds, workers["steps"][1] * 0.14 - 0.04, 1e-9)
 
 # 2 (N - 1) messages of each bucket, of which no other is in flight.
 for mb in ("1", "0.2", "0.1"):

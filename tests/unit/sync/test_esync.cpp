@@ -288,12 +288,14 @@ TEST(Esync, BoundariesChangeNothing) {
       }
 }
 
-// A ring of two workers takes two messages of 0.5 s, as do a query of worker 1
-// and its answer. Round 0 ends at 6 and its average at 7. In round 1 worker 0
-// takes 3 steps until 10, the end of the segment's work, while worker 1 takes
-// one until 12. Worker 0 goes on at 10 and takes the two steps for which there
-// is time until 12; worker 1 has its answer at 13, and the average is complete
-// at 14.
+// A message takes 0.5 s. Worker 0 holds the state server and is the root of the
+// count, so it begins an average 0.5 s before worker 1 does, and ends it 0.5 s
+// before. In round 0 worker 1 takes one step until 5 and has its answer at 6,
+// and the count is complete at 6.5 and 7, the average at 7.5 and 8. In round 1
+// worker 0 takes 3 steps until 10.5, the end of the segment's work, while
+// worker 1 takes one until 13. Worker 0 goes on at 10.5 and takes the two steps
+// for which there is time until 13; worker 1 has its answer at 14, and the
+// count is complete at 14.5 and 15, the average at 15.5 and 16.
 TEST(Esync, ABoundaryWithinARoundIsFree) {
   ToyRun run = esync();
   run.steps = 4;
@@ -302,8 +304,8 @@ TEST(Esync, ABoundaryWithinARoundIsFree) {
   run.step_s = {1, 5};
   const auto result = test::train_toy(2, run, {.latency_s = 0.5});
   EXPECT_EQ(result.steps, (std::vector<int64_t>{6, 2}));
-  EXPECT_DOUBLE_EQ(result.clock[0], 14);
-  EXPECT_DOUBLE_EQ(result.clock[1], 14);
+  EXPECT_DOUBLE_EQ(result.clock[0], 15.5);
+  EXPECT_DOUBLE_EQ(result.clock[1], 16);
 }
 
 struct Held {
